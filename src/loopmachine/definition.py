@@ -1,0 +1,214 @@
+"""A machine as data: states and rows, refused when it is built wrong. It knows nothing of tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import attrs
+
+from loopmachine.errors import InvalidDefinition
+
+Guard = Callable[[Any, Any], bool]  #: a named pure predicate of (snapshot, event)
+Update = Callable[[Any, Any], Any]  #: a named pure function of (snapshot, event) -> snapshot
+Asks = Callable[[Any], tuple[Any, ...]]  #: the outstanding requests of a snapshot
+FINAL_KINDS = ("answered", "limit", "fault")
+
+
+@attrs.frozen
+class State:
+    """A state. One that is neither ``auto`` nor ``final`` is a rest: it waits for an event and ``asks`` for it.
+
+    ``auto``: takes no event; the machine moves on by itself. ``final``: "answered", "limit" or "fault".
+    """
+
+    name: str
+    doc: str
+    asks: Asks | None = None
+    auto: bool = attrs.field(default=False, kw_only=True)
+    final: str | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def rest(self) -> bool:
+        """The machine waits here."""
+        return not self.auto and self.final is None
+
+    @property
+    def status(self) -> str:
+        """How a run that ends here ended: the name without ``finished_``."""
+        return self.name.removeprefix("finished_")
+
+
+@attrs.frozen
+class Row:
+    """One transition: on ``event`` (None in an auto state), where ``guard`` holds, ``update`` and go to ``to``.
+
+    The rows of a (state, event) are tried in order and the first whose guard holds is taken.
+    ``happy`` marks the happy path, for the diagram.
+    """
+
+    event: type[Any] | None
+    to: str
+    guard: Guard | None = None
+    update: Update | None = None
+    happy: bool = attrs.field(default=False, kw_only=True)
+
+    @property
+    def event_name(self) -> str:
+        """The event's name, blank in an auto state."""
+        return self.event.__name__ if self.event else ""
+
+
+def _frozen_rows(states: Mapping[State, Iterable[Row]]) -> dict[State, tuple[Row, ...]]:
+    return {state: tuple(rows) for state, rows in states.items()}
+
+
+@attrs.frozen(eq=False)
+class Definition:
+    """A table that can be run, drawn, verified and measured.
+
+    ``initial`` names the first state; ``table`` maps each State to its rows, in the order they are tried.
+    ``hear(snapshot, event) -> snapshot`` is what every event brings, whichever row it takes.
+    Raises InvalidDefinition, which lists every fault.
+    """
+
+    initial: str
+    table: Mapping[State, tuple[Row, ...]] = attrs.field(converter=_frozen_rows)
+    hear: Update | None = attrs.field(default=None, kw_only=True)
+    unreached: tuple[str, ...] = attrs.field(default=(), kw_only=True, repr=False)  #: states that wait for a row
+    states: Mapping[str, State] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "states", {state.name: state for state in self.table})
+        found = list(faults(self))
+        if found:
+            raise InvalidDefinition(found)
+
+    def rows(self, state: str) -> tuple[Row, ...]:
+        """The rows of a state, in order; the diagram numbers them from 1."""
+        return self.table[self.states[state]]
+
+    def row(self, row_id: str) -> Row:
+        """The row named "state/number", as the rows taken of a run are."""
+        state, _, number = row_id.rpartition("/")
+        return self.rows(state)[int(number) - 1]
+
+    def all_rows(self) -> Iterator[tuple[str, State, Row]]:
+        """Every row with its id and its state."""
+        for state, rows in self.table.items():
+            for number, row in enumerate(rows, 1):
+                yield f"{state.name}/{number}", state, row
+
+    def accepts(self, state: str) -> tuple[str, ...]:
+        """The names of the events that a state takes."""
+        return tuple(dict.fromkeys(row.event_name for row in self.rows(state)))
+
+    def with_row(self, state: str, row: Row, *, at: int) -> Self:
+        """This definition with one more row, which becomes number ``at`` of the state."""
+        rows = list(self.rows(state))
+        if not 1 <= at <= len(rows) + 1:
+            raise InvalidDefinition([f"{state}: a new row can be number 1 to {len(rows) + 1}, not {at}"])
+        rows.insert(at - 1, row)
+        return attrs.evolve(self, table={**self.table, self.states[state]: rows})
+
+    def with_state(self, state: State, rows: Iterable[Row] = ()) -> Self:
+        """This definition with one more state. Until a row leads to it, it can't be run."""
+        if state.name in self.states:
+            raise InvalidDefinition([f"{state.name}: there is a state of this name already"])
+        return attrs.evolve(self, table={**self.table, state: rows}, unreached=(*self.unreached, state.name))
+
+
+# --- what makes a definition wrong --------------------------------------------------------------------
+
+
+def faults(definition: Definition) -> Iterator[str]:
+    """Everything that is wrong with a table, a sentence each."""
+    names = [state.name for state in definition.table]
+    yield from (f"{name}: two states have this name" for name in sorted({n for n in names if names.count(n) > 1}))
+    if definition.initial not in definition.states:
+        yield f"the initial state {definition.initial!r} is none of the states"
+    for state, rows in definition.table.items():
+        yield from _state_faults(state, rows)
+        for number, row in enumerate(rows, 1):
+            if row.to not in definition.states:
+                yield f"{state.name}/{number}: it leads to {row.to!r}, which is none of the states"
+            yield from _named_faults(f"{state.name}/{number}", row)
+    yield from _path_faults(definition)
+
+
+def _state_faults(state: State, rows: tuple[Row, ...]) -> Iterator[str]:
+    name = state.name
+    if not name.isidentifier():
+        yield f"{name!r}: the name of a state must be an identifier"
+    if not state.doc.strip():
+        yield f"{name}: a state needs a doc, a sentence that a reviewer reads"
+    if state.final is not None:
+        if state.final not in FINAL_KINDS:
+            yield f"{name}: final must be one of {', '.join(FINAL_KINDS)}, not {state.final!r}"
+        if rows or state.auto or state.asks:
+            yield f"{name}: a final state has no rows, is not auto and asks nothing"
+        return
+    if not rows:
+        yield f"{name}: a trap, it has no rows and is not final"
+    if state.auto and state.asks:
+        yield f"{name}: an auto state asks nothing"
+    if state.rest and state.asks is None:
+        yield f"{name}: a state that waits for events needs asks, which says what for"
+    for event in dict.fromkeys(row.event for row in rows):
+        yield from _order_faults(state, event, [row for row in rows if row.event is event])
+
+
+def _order_faults(state: State, event: type[Any] | None, rows: list[Row]) -> Iterator[str]:
+    on = event.__name__ if event else "no event"
+    if state.auto != (event is None):
+        yield f"{state.name}: a row on {on}; the rows of an auto state have no event, those of a rest have one"
+    open_rows = [place for place, row in enumerate(rows) if row.guard is None]
+    if not open_rows:
+        yield f"{state.name}: on {on} the last row has a guard, so nothing is taken where no guard holds"
+    elif open_rows[0] < len(rows) - 1:
+        yield f"{state.name}: on {on} a row stands after the one without a guard and can't be taken"
+
+
+def _named_faults(where: str, row: Row) -> Iterator[str]:
+    for what, function in (("guard", row.guard), ("update", row.update)):
+        if function is None:
+            continue
+        name = getattr(function, "__name__", "")
+        if not name.isidentifier():
+            yield f"{where}: its {what} needs a name of its own, not {name or repr(function)!r}"
+        if not (getattr(function, "__doc__", None) or "").strip():
+            yield f"{where}: its {what} {name} needs a docstring, a sentence that a reviewer reads"
+
+
+def _path_faults(definition: Definition) -> Iterator[str]:
+    targets = {
+        state.name: {row.to for row in rows if row.to in definition.states} for state, rows in definition.table.items()
+    }
+    reached = _reach(targets, {definition.initial})
+    yield from (
+        f"{name}: no row leads here" for name in targets if name not in reached and name not in definition.unreached
+    )
+    sources: dict[str, set[str]] = {name: set() for name in targets}
+    for name, leads_to in targets.items():
+        for to in leads_to:
+            sources[to].add(name)
+    ending = _reach(sources, {name for name, state in definition.states.items() if state.final is not None})
+    for name, state in definition.states.items():
+        if targets[name] and name not in ending:
+            yield f"{name}: a trap, no final state can be reached from here"
+        autos = {to for to in targets[name] if definition.states[to].auto}
+        if state.auto and name in _reach(
+            {n: {t for t in targets[n] if definition.states[t].auto} for n in targets}, autos
+        ):
+            yield f"{name}: a cycle of auto states leads back here without an event"
+
+
+def _reach(edges: Mapping[str, set[str]], start: set[str]) -> set[str]:
+    seen: set[str] = set()
+    todo = [name for name in start if name in edges]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(edges[name])
+    return seen

@@ -1,0 +1,73 @@
+"""What can go wrong, each with a sentence that says who is wrong and what would have been right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+class LoopError(Exception):
+    """The root of the errors that this library raises by itself."""
+
+
+class InvalidDefinition(LoopError, ValueError):
+    """A table that can't be run. ``faults`` lists everything that is wrong with it, not the first."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("the definition can't be run:\n" + "\n".join(f"- {fault}" for fault in self.faults))
+
+
+class UnexpectedEvent(LoopError):
+    """An event that the state does not accept, or that answers nothing. It changed nothing."""
+
+    def __init__(self, state: str, event: object, accepted: Sequence[str], why: str = "") -> None:
+        self.state = state
+        self.event = event
+        self.accepted = tuple(accepted)
+        listed = ", ".join(self.accepted) or "no event"
+        reason = f": {why}" if why else ""
+        super().__init__(f"{state} does not take this {type(event).__name__}{reason}; it accepts {listed}")
+
+
+class ReplayDiverged(LoopError):
+    """A recorded run that this definition does not give. ``place`` is the first event that differs, from 0."""
+
+    def __init__(self, place: int, event: object, expected: str, got: str) -> None:
+        self.place = place
+        self.event = event
+        super().__init__(
+            f"event {place}, {type(event).__name__}, does not fit: the record has {expected}, "
+            f"this definition gives {got}"
+        )
+
+
+class ModelError(LoopError):
+    """Raised by a model callable to say what failed and whether asking again may help.
+
+    ``code`` is a short name such as ``"rate_limit"``; ``retry_after`` is in seconds.
+    """
+
+    def __init__(
+        self, code: str, message: str = "", *, retryable: bool = False, retry_after: float | None = None
+    ) -> None:
+        if retry_after is not None and not 0 <= retry_after < math.inf:
+            raise ValueError(f"ModelError: retry_after must be finite seconds from 0 on or None, not {retry_after!r}")
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+        self.retry_after = retry_after
+        super().__init__(f"{code}: {message}" if message else code)
+
+
+class Denied(LoopError):
+    """Raised by a tool that refuses: the call gets the outcome ``denied`` with this code and sentence."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"{code}: {message}" if message else code)
+
+
+class InvalidTool(LoopError, TypeError):
+    """A tool that can't be offered. The sentence names the tool, the parameter and the remedy."""

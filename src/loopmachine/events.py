@@ -1,0 +1,114 @@
+"""What happened, told to the machine in the past tense. ``at`` is the host's clock, in seconds.
+
+Events carry facts, the machine decides. They are frozen and JSON-shaped.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import attrs
+
+from loopmachine.limits import Budget, Usage
+from loopmachine.records import CallResult, Decision, Resolution, Turn
+
+
+class Event:
+    """The root of all events. One that ``answers`` is taken only while a request waits for it."""
+
+    __slots__ = ()
+    answers: ClassVar[bool] = False
+    at: float
+
+
+@attrs.frozen
+class CancelPolled(Event):
+    """Somebody looked whether the run is to be cancelled."""
+
+    answers: ClassVar[bool] = True
+    cancelled: bool
+    reason: str = ""
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class CancelRequested(Event):
+    """The run is to be cancelled; told without being asked."""
+
+    reason: str = ""
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class ModelReplied(Event):
+    """The model brought a turn, its calls prepared by the toolbox."""
+
+    answers: ClassVar[bool] = True
+    turn: Turn
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class ModelFailed(Event):
+    """Asking the model brought no turn. Without ``usage`` nothing was billed."""
+
+    answers: ClassVar[bool] = True
+    code: str
+    message: str = ""
+    retryable: bool = False
+    retry_after: float | None = attrs.field(default=None)  #: seconds
+    timed_out: bool = False  #: the run's deadline passed
+    usage: Usage | None = None
+    at: float = attrs.field(kw_only=True)
+
+    @retry_after.validator
+    def _finite(self, _: object, value: float | None) -> None:
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"ModelFailed: retry_after must be finite seconds from 0 on or None, not {value!r}")
+
+
+@attrs.frozen
+class ApprovalGiven(Event):
+    """Somebody decided one or more of the calls that were asked about."""
+
+    answers: ClassVar[bool] = True
+    decisions: tuple[Decision, ...] = attrs.field(converter=tuple)
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class CallReturned(Event):
+    """A running call brought a result. ``usage`` is that of a sub-run, its fields None where it did not say."""
+
+    answers: ClassVar[bool] = True
+    result: CallResult
+    usage: Usage | None = None
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class CallLost(Event):
+    """Nobody knows any more what a running call did, or does."""
+
+    answers: ClassVar[bool] = True
+    step: int
+    place: int
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class CallsResolved(Event):
+    """Somebody decided what becomes of one or more of the lost calls."""
+
+    answers: ClassVar[bool] = True
+    resolutions: tuple[Resolution, ...] = attrs.field(converter=tuple)
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class Resumed(Event):
+    """A host took the run up again: its clock starts again, what was under way is lost, the budget may be new."""
+
+    budget: Budget | None = None
+    at: float = attrs.field(kw_only=True)

@@ -1,0 +1,172 @@
+"""The guards: named pure predicates of (snapshot, event), each to be tested alone.
+
+A guard of an auto state sees the event that led there. Its docstring is what a reviewer reads in the diagram.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loopmachine import rules
+from loopmachine.events import CallReturned, CancelPolled, CancelRequested, Event
+from loopmachine.records import FINAL, LOST, MALFORMED, QUEUED, REFUSED, RUNNING, TRUNCATED, Snapshot
+
+# --- cancel and budgets -------------------------------------------------------------------------------
+
+
+def cancel_requested(snapshot: Snapshot, event: Event) -> bool:
+    """A cancel is told by this event or was observed before."""
+    return snapshot.cancelled or (isinstance(event, CancelPolled) and event.cancelled)
+
+
+def time_spent(snapshot: Snapshot, event: Event) -> bool:
+    """The seconds used, this event's counted, reach max_seconds."""
+    return rules.time_spent(snapshot, event.at)
+
+
+def usage_missing(snapshot: Snapshot, event: Event) -> bool:
+    """A step or sub-run did not say what it cost under a cost budget, or its tokens under a token budget."""
+    return rules.usage_missing(snapshot)
+
+
+def cost_spent(snapshot: Snapshot, event: Event) -> bool:
+    """The cost reaches max_cost_usd."""
+    return rules.cost_spent(snapshot)
+
+
+def tokens_spent(snapshot: Snapshot, event: Event) -> bool:
+    """The tokens, input and output, reach max_tokens."""
+    return rules.tokens_spent(snapshot)
+
+
+def steps_spent(snapshot: Snapshot, event: Event) -> bool:
+    """The model was asked max_steps times."""
+    return snapshot.steps >= snapshot.budget.max_steps
+
+
+def wrap_up_due(snapshot: Snapshot, event: Event) -> bool:
+    """The policy wraps up, and this is the last permitted step or the call budget is spent."""
+    budget = snapshot.budget
+    return snapshot.policy.wrap_up and (
+        snapshot.steps + 1 >= budget.max_steps or (budget.max_calls is not None and snapshot.calls >= budget.max_calls)
+    )
+
+
+# --- what the step brought ----------------------------------------------------------------------------
+
+
+def retry_left(snapshot: Snapshot, event: Event) -> bool:
+    """The model failed in a way that may pass, and the policy, the steps and the usage known allow to ask again."""
+    return (
+        snapshot.failure is not None
+        and snapshot.failure.retryable
+        and snapshot.retries < snapshot.policy.model_retries
+        and snapshot.steps < snapshot.budget.max_steps
+        and not rules.usage_missing(snapshot)
+    )
+
+
+def model_timed_out(snapshot: Snapshot, event: Event) -> bool:
+    """The model was cut short by the deadline."""
+    return snapshot.failure is not None and snapshot.failure.timed_out
+
+
+def model_failed(snapshot: Snapshot, event: Event) -> bool:
+    """Asking the model brought no turn."""
+    return snapshot.failure is not None
+
+
+def turn_truncated(snapshot: Snapshot, event: Event) -> bool:
+    """The stop reason says that the turn was cut by its length."""
+    return snapshot.turn is not None and snapshot.turn.kind is TRUNCATED
+
+
+def turn_refused(snapshot: Snapshot, event: Event) -> bool:
+    """The stop reason says that the model or a filter refused."""
+    return snapshot.turn is not None and snapshot.turn.kind is REFUSED
+
+
+def repair_left(snapshot: Snapshot, event: Event) -> bool:
+    """The turn is malformed, and the policy, the steps and the usage known allow to say so and ask again."""
+    return (
+        snapshot.turn is not None
+        and snapshot.turn.kind is MALFORMED
+        and snapshot.repairs < snapshot.policy.repairs
+        and snapshot.steps < snapshot.budget.max_steps
+        and not rules.usage_missing(snapshot)
+    )
+
+
+def turn_malformed(snapshot: Snapshot, event: Event) -> bool:
+    """The turn can't be used; its fault says why."""
+    return snapshot.turn is not None and snapshot.turn.kind is MALFORMED
+
+
+def turn_final(snapshot: Snapshot, event: Event) -> bool:
+    """The turn is an answer: text that is not blank, and no calls."""
+    return snapshot.turn is not None and snapshot.turn.kind is FINAL
+
+
+# --- admission ----------------------------------------------------------------------------------------
+
+
+def call_repeated(snapshot: Snapshot, event: Event) -> bool:
+    """The policy stops at a repeated id, and a call bears one used before in the run or twice in the turn."""
+    turn = snapshot.turn
+    return turn is not None and snapshot.policy.repeated_id == "stop" and any(rules.repeats(snapshot, turn.calls))
+
+
+def batch_unsupported(snapshot: Snapshot, event: Event) -> bool:
+    """The policy rejects batches, and the turn asks for more than one call."""
+    turn = snapshot.turn
+    return turn is not None and snapshot.policy.batch == "reject" and len(turn.calls) > 1
+
+
+def calls_stuck(snapshot: Snapshot, event: Event) -> bool:
+    """The last max_identical_turns turns brought the same calls and results, and they are asked for once more."""
+    limit, turn = snapshot.policy.max_identical_turns, snapshot.turn
+    if limit is None or turn is None or snapshot.identical < limit:
+        return False
+    last = rules.last_exchange(snapshot.history)
+    return last is not None and rules.same_calls(last.turn, turn)
+
+
+def calls_over_budget(snapshot: Snapshot, event: Event) -> bool:
+    """The policy stops at excess calls, and those that would be counted do not fit the call budget."""
+    limit, turn = snapshot.budget.max_calls, snapshot.turn
+    if limit is None or turn is None or snapshot.wrapping or snapshot.policy.excess_calls != "stop":
+        return False
+    return snapshot.calls + sum(found.counted for found in rules.verdicts(snapshot, turn.calls)) > limit
+
+
+def approval_needed(snapshot: Snapshot, event: Event) -> bool:
+    """A call that could run needs somebody's approval and has no decision yet."""
+    return bool(rules.undecided(snapshot))
+
+
+# --- calls under way ----------------------------------------------------------------------------------
+
+
+def stopping(snapshot: Snapshot, event: Event) -> bool:
+    """A cancel, or time, cost, tokens or missing usage, this event's counted, forbid any further effect."""
+    if isinstance(event, CancelRequested) or cancel_requested(snapshot, event):
+        return True
+    if isinstance(event, CallReturned) and event.usage is not None:
+        snapshot = snapshot.but(**rules.with_usage(snapshot, event.usage))
+    return rules.stopping(snapshot, event.at)
+
+
+def rerun_safe(snapshot: Snapshot, event: Any) -> bool:
+    """The lost call's tool is read or idempotent, and this is the call's first loss."""
+    return any(rules.rerun_safe(flight) for flight in snapshot.flights if flight.call.key == (event.step, event.place))
+
+
+def calls_lost(snapshot: Snapshot, event: Event) -> bool:
+    """Some calls are lost, and none is running or queued."""
+    phases = [flight.phase for flight in snapshot.flights]
+    return LOST in phases and RUNNING not in phases and QUEUED not in phases
+
+
+def calls_open(snapshot: Snapshot, event: Event) -> bool:
+    """Some calls are running or queued."""
+    return any(flight.phase in (RUNNING, QUEUED) for flight in snapshot.flights)

@@ -1,0 +1,178 @@
+"""Append-only logs shared by their snapshots.
+
+A log is a list that it shares with the logs it grew from, and a length. Appending at the end of the shared
+list is O(1) and leaves every older log as it was; a second append to the same length copies (a fork). Taking
+a log is O(1), and nobody can change what a log shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class Log(Sequence[T], Generic[T]):
+    """An immutable sequence with O(1) append. Equal to another log of the same items in the same order."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        self._items = list(items)
+        self._length = len(self._items)
+
+    def append(self, item: T) -> Log[T]:
+        """This log and one more item."""
+        items, length = self._items, self._length
+        if len(items) == length:
+            items.append(item)
+            if items[length] is item:  # another thread may have appended to this length meanwhile
+                return self._view(items, length + 1)
+        return self._view([*items[:length], item], length + 1)
+
+    def extend(self, more: Iterable[T]) -> Log[T]:
+        """This log and several more items."""
+        log = self
+        for item in more:
+            log = log.append(item)
+        return log
+
+    @staticmethod
+    def _view(items: list[T], length: int) -> Log[T]:
+        log: Log[T] = Log.__new__(Log)
+        log._items = items
+        log._length = length
+        return log
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
+        if isinstance(place, slice):
+            return tuple(self._items[i] for i in range(*place.indices(self._length)))
+        if not -self._length <= place < self._length:
+            raise IndexError(f"place {place} in a log of {self._length}")
+        return self._items[place % self._length]
+
+    def __iter__(self) -> Iterator[T]:
+        items = self._items
+        for place in range(self._length):
+            yield items[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Log) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (list(self),)
+
+
+class Ids:
+    """An immutable set of strings with O(1) add, sharing one dict of string -> place with its forks."""
+
+    __slots__ = ("_length", "_places")
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self._places = {one: place for place, one in enumerate(dict.fromkeys(ids))}
+        self._length = len(self._places)
+
+    def add(self, one: str) -> Ids:
+        """These ids and one more. One that is in already changes nothing."""
+        places, length = self._places, self._length
+        if one in self:
+            return self
+        if len(places) != length or places.setdefault(one, length) != length:
+            places = {kept: place for kept, place in places.items() if place < length}
+            places[one] = length
+        ids = Ids.__new__(Ids)
+        ids._places = places
+        ids._length = length + 1
+        return ids
+
+    def __contains__(self, one: object) -> bool:
+        return self._places.get(one, self._length) < self._length  # type: ignore[call-overload, no-any-return]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([one for one, place in self._places.items() if place < self._length])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ids) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Ids({list(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ids, (list(self),)
+
+
+class Entry(Protocol):
+    """What a history is made of: it knows the messages it stands for."""
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Fresh PLAIN messages, in order."""
+
+    def __len__(self) -> int:
+        """How many messages that is."""
+
+
+class History(Sequence[dict[str, Any]]):
+    """What was said in a run: an immutable sequence of PLAIN messages, always paired, never rewritten.
+
+    ``entries`` holds the same as records (user messages, exchanges, notes, the final). Reading an item makes
+    a fresh dict; appending is O(1).
+    """
+
+    __slots__ = ("_count", "entries")
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries: Log[Any] = Log(entries)
+        self._count = sum(len(entry) for entry in self.entries)
+
+    def append(self, entry: Entry) -> History:
+        """This history and one more entry, whole."""
+        history = History.__new__(History)
+        history.entries = self.entries.append(entry)
+        history._count = self._count + len(entry)
+        return history
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        return list(self)[place]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for entry in self.entries:
+            yield from entry.messages()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History) and self.entries == other.entries
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
+
+    def __repr__(self) -> str:
+        return f"History({list(self.entries)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return History, (list(self.entries),)

@@ -1,0 +1,139 @@
+"""The limits of a run, what is used of them, and the choices it makes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final as Constant
+
+import attrs
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _refuse(what: str, faults: list[str]) -> None:
+    if faults:
+        raise ValueError(f"{what}: " + "; ".join(faults))
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """The limits of a run. ``spent`` means used >= limit; None is no limit. Can be shared by runs.
+
+    Raises ValueError that names every field that is not a positive, finite number (NaN and bool included).
+    """
+
+    max_steps: int = 10  #: how often the model may be asked
+    max_calls: int | None = None  #: how many tool calls may be admitted
+    max_seconds: float | None = None  #: seconds, not counting the wait for approval or resolution
+    max_cost_usd: float | None = None  #: US dollars
+    max_tokens: int | None = None  #: input and output tokens together
+
+    def __attrs_post_init__(self) -> None:
+        faults = []
+        for field in ("max_steps", "max_calls", "max_seconds", "max_cost_usd", "max_tokens"):
+            value = getattr(self, field)
+            if value is None and field != "max_steps":
+                continue
+            whole = field not in ("max_seconds", "max_cost_usd")
+            right = _is_count(value) if whole else _is_number(value)
+            if not right or value <= 0:
+                kind = "a positive whole number" if whole else "a positive, finite number"
+                none = "" if field == "max_steps" else " or None"
+                faults.append(f"{field} must be {kind}{none}, not {value!r}")
+        _refuse("Budget", faults)
+
+
+_CHOICES: Constant[dict[str, tuple[object, ...]]] = {
+    "repeated_id": ("stop", "answer", "rename"),
+    "excess_calls": ("stop", "refuse"),
+    "batch": ("parallel", "sequential", "reject"),
+    "wrap_up": (False, True),
+    "error_text": ("message", "name", "callable"),
+}
+_NUMBERS: Constant[dict[str, int]] = {"max_parallel": 1, "model_retries": 0, "repairs": 0, "max_result_chars": 1}
+
+
+@attrs.frozen(kw_only=True)
+class Policy:
+    """The choices a run makes where more than one answer is right.
+
+    Raises ValueError that names every field with an unknown value, and what it could be.
+    """
+
+    repeated_id: str = "stop"  #: an id used again: "stop" the run, "answer" it unexecuted, "rename" and run it
+    excess_calls: str = "stop"  #: a batch over the call budget: "stop" the run, or "refuse" those that don't fit
+    batch: str = "parallel"  #: the calls of a turn run in "parallel", one by one ("sequential"), or "reject" two
+    max_parallel: int = 8  #: how many calls may run at once
+    model_retries: int = 0  #: consecutive retryable failures to bear; each spends a step
+    repairs: int = 0  #: consecutive malformed turns to answer with what was wrong
+    wrap_up: bool = False  #: offer no tools at the last permitted step and once the call budget is spent
+    error_text: str | Callable[[Exception], str] = "message"  #: what a failing tool tells: "message", "name", yours
+    max_result_chars: int = 65536  #: characters; a longer result is cut with a mark
+    max_identical_turns: int | None = None  #: the same calls with the same results so often, asked again: stuck
+
+    def __attrs_post_init__(self) -> None:
+        faults = []
+        for field, known in _CHOICES.items():
+            value = getattr(self, field)
+            if field == "error_text" and callable(value):
+                continue
+            if not any(value is one or (type(value) is type(one) and value == one) for one in known):
+                faults.append(f"{field} must be one of {', '.join(map(repr, known))}, not {value!r}")
+        for field, least in _NUMBERS.items():
+            value = getattr(self, field)
+            if not _is_count(value) or value < least:
+                faults.append(f"{field} must be a whole number from {least} on, not {value!r}")
+        turns = self.max_identical_turns
+        if turns is not None and (not _is_count(turns) or turns < 1):
+            faults.append(f"max_identical_turns must be a whole number from 1 on or None, not {turns!r}")
+        _refuse("Policy", faults)
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """What a model reports of one step. None means not reported, which is never taken for zero."""
+
+    input_tokens: int | None = None  #: tokens read, cached ones included
+    output_tokens: int | None = None  #: tokens written, reasoning included
+    cached_tokens: int | None = None  #: of the input, read from a cache
+    reasoning_tokens: int | None = None  #: of the output, spent on reasoning
+    cost_usd: float | None = None  #: US dollars
+    model: str = ""  #: the name the provider gives the model, for a price list
+
+    def __attrs_post_init__(self) -> None:
+        faults = []
+        for field in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
+            value = getattr(self, field)
+            if value is not None and (not _is_count(value) or value < 0):
+                faults.append(f"{field} must be a whole number from 0 on or None, not {value!r}")
+        cost = self.cost_usd
+        if cost is not None and (not _is_number(cost) or cost < 0):
+            faults.append(f"cost_usd must be a finite number from 0 on or None, not {cost!r}")
+        _refuse("Usage", faults)
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output together, None where one of them is unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+
+@attrs.frozen(kw_only=True)
+class Spend:
+    """What a run has used of its budget."""
+
+    steps: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    cost_usd: float = 0.0
+    tokens: int = 0
+    unpriced: int = 0  #: steps and sub-runs whose cost is unknown
+    unmetered: int = 0  #: steps and sub-runs whose tokens are unknown

@@ -1,0 +1,354 @@
+"""What the machine knows, as frozen records. Everything in them is JSON-shaped; JSON values are kept as text."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+from typing import Final as Constant
+
+import attrs
+
+from loopmachine.frozen import thaw
+from loopmachine.history import History, Ids, Log
+from loopmachine.limits import Budget, Policy, Spend, Usage
+
+OUTCOMES: Constant = (
+    "ok",
+    "failed",
+    "denied",
+    "invalid_arguments",
+    "unknown_tool",
+    "timed_out",
+    "over_budget",
+    "repeated",
+    "not_started",
+    "interrupted",
+    "unknown",
+)
+EFFECTS: Constant = ("read", "idempotent", "transactional", "once")
+
+
+# --- what was said ------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Call:
+    """One tool call of a turn. (``step``, ``place``) is its identity, ``id`` what the provider calls it."""
+
+    id: str
+    name: str
+    arguments_text: str = "{}"  #: the arguments as the model wrote them
+    step: int = attrs.field(default=0, kw_only=True)
+    place: int = attrs.field(default=0, kw_only=True)
+    # What the toolbox says of it, before the machine sees it:
+    known: bool = attrs.field(default=False, kw_only=True)  #: there is such a tool
+    checked: str | None = attrs.field(default=None, kw_only=True)  #: the arguments as JSON, checked and coerced
+    problem: str = attrs.field(default="", kw_only=True)  #: the sentence for the model where it can't run
+    effect: str = attrs.field(default="once", kw_only=True)
+    needs_approval: bool = attrs.field(default=False, kw_only=True)
+    alone: bool = attrs.field(default=False, kw_only=True)  #: runs beside no other
+    limit: int | None = attrs.field(default=None, kw_only=True)  #: calls of this tool that a run may make
+    # What admission says of it:
+    sent_id: str = attrs.field(default="", kw_only=True)  #: the id sent back, where ``id`` was used before
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The identity: (step, place in the turn)."""
+        return self.step, self.place
+
+    @property
+    def wire_id(self) -> str:
+        """The id that what is sent back bears, the same in call and result."""
+        return self.sent_id or self.id
+
+    @property
+    def arguments(self) -> Any:
+        """What the model wrote: a new object, or the text where it is no JSON object."""
+        try:
+            value = thaw(self.arguments_text)
+        except (ValueError, RecursionError):
+            return self.arguments_text
+        return value if isinstance(value, dict) else self.arguments_text
+
+
+@attrs.frozen
+class CallResult:
+    """What a call brought. ``outcome`` is one of ``OUTCOMES`` and says truthfully what happened."""
+
+    step: int
+    place: int
+    id: str
+    name: str
+    outcome: str
+    content: str
+    code: str = ""  #: of a denial
+
+    def __attrs_post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:
+            raise ValueError(f"CallResult: outcome must be one of {', '.join(OUTCOMES)}, not {self.outcome!r}")
+
+    @classmethod
+    def of(cls, call: Call, outcome: str, content: str, code: str = "") -> CallResult:
+        """The result of ``call``."""
+        return cls(call.step, call.place, call.wire_id, call.name, outcome, content, code)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The identity of its call."""
+        return self.step, self.place
+
+
+CALLS, FINAL, TRUNCATED, REFUSED, MALFORMED = "calls", "final", "truncated", "refused", "malformed"
+
+#: What a provider's stop reason claims, told in the words of every wire, compared in lower case. A reason that
+#: is not here is kept word for word and claims nothing.
+STOP_REASONS: Constant[dict[str, str]] = {
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "completed", "final"), FINAL),
+    **dict.fromkeys(("tool_calls", "tool_use", "function_call", "calls"), CALLS),
+    **dict.fromkeys(
+        ("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"), TRUNCATED
+    ),
+    **dict.fromkeys(
+        (
+            "content_filter",
+            "refusal",
+            "safety",
+            "recitation",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "image_safety",
+            "language",
+        ),
+        REFUSED,
+    ),
+    **dict.fromkeys(("malformed_function_call", "unexpected_tool_call", "malformed_response"), MALFORMED),
+}
+
+
+def what_a_turn_is(stop: str, calls: int, text: str, fault: str) -> tuple[str, str]:
+    """The one table of what a turn is: its kind, and its fault where it can't be used.
+
+    An abort reason outranks everything; then what the turn holds decides, not what the reason claims.
+    """
+    claim = STOP_REASONS.get(stop.lower())
+    if claim in (TRUNCATED, REFUSED):
+        return claim, ""
+    if claim is MALFORMED:
+        return MALFORMED, fault or f"the provider stopped it: {stop}"
+    if fault:
+        return MALFORMED, fault
+    if calls:
+        return CALLS, ""
+    if claim is CALLS:
+        return MALFORMED, f"calls: the stop reason {stop!r} claims calls, but there are none"
+    if not text or text.isspace():
+        return MALFORMED, "text: it is blank and there are no calls"
+    return FINAL, ""
+
+
+@attrs.frozen
+class Turn:
+    """What one step brought. ``kind`` is calls, final, truncated, refused or malformed; ``fault`` says why not."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    stop: str = ""  #: the provider's stop reason, word for word
+    usage: Usage | None = None
+    payload_text: str | None = None  #: the provider's own message, as JSON, to be sent back unchanged
+    wire: str = ""  #: the name of the wire in whose shape the payload is
+    fault: str = ""
+    kind: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        kind, fault = what_a_turn_is(self.stop, len(self.calls), self.text, self.fault)
+        object.__setattr__(self, "kind", kind)
+        if fault != self.fault:
+            object.__setattr__(self, "fault", fault)
+
+    @property
+    def payload(self) -> Any:
+        """The provider's own message, new each time it is read."""
+        return None if self.payload_text is None else thaw(self.payload_text)
+
+
+@attrs.frozen
+class UserMessage:
+    """What the user said."""
+
+    text: str
+
+    def messages(self) -> list[dict[str, Any]]:
+        return [{"kind": "user", "text": self.text}]
+
+    def __len__(self) -> int:
+        return 1
+
+
+@attrs.frozen
+class Exchange:
+    """A turn that asks for calls together with the results of all of them, in the order they were asked for."""
+
+    turn: Turn
+    results: tuple[CallResult, ...]
+
+    def messages(self) -> list[dict[str, Any]]:
+        said = [{"kind": "text", "text": self.turn.text}] if self.turn.text else []
+        calls = [
+            {"kind": "call", "id": call.wire_id, "name": call.name, "arguments": call.arguments}
+            for call in self.turn.calls
+        ]
+        results = [
+            {"kind": "tool_result", "id": one.id, "content": one.content, "outcome": one.outcome}
+            for one in self.results
+        ]
+        return [*said, *calls, *results]
+
+    def __len__(self) -> int:
+        return bool(self.turn.text) + 2 * len(self.results)
+
+
+@attrs.frozen
+class Note:
+    """What the machine told the model: why its last turn could not be used."""
+
+    text: str
+
+    def messages(self) -> list[dict[str, Any]]:
+        return [{"kind": "note", "text": self.text}]
+
+    def __len__(self) -> int:
+        return 1
+
+
+@attrs.frozen
+class Final:
+    """The answer."""
+
+    turn: Turn
+
+    def messages(self) -> list[dict[str, Any]]:
+        return [{"kind": "final", "text": self.turn.text}]
+
+    def __len__(self) -> int:
+        return 1
+
+
+# --- where a run stands -------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Failure:
+    """Why asking the model brought no turn. ``retry_after`` is in seconds."""
+
+    code: str
+    message: str = ""
+    retryable: bool = False
+    retry_after: float | None = None
+    timed_out: bool = False
+
+
+@attrs.frozen
+class Decision:
+    """Somebody's word on a call that needs approval; ``reason`` is what the model is told of a refusal."""
+
+    step: int
+    place: int
+    approved: bool
+    reason: str = ""
+
+
+@attrs.frozen
+class Resolution:
+    """Somebody's word on a lost call: run it again (``rerun``), its ``result``, or neither: it stays unknown."""
+
+    step: int
+    place: int
+    rerun: bool = False
+    result: CallResult | None = None
+
+
+QUEUED, RUNNING, LOST, ANSWERED = "queued", "running", "lost", "answered"
+
+
+@attrs.frozen
+class Flight:
+    """An admitted turn's call on its way to a result: queued, running, lost or answered."""
+
+    call: Call
+    phase: str
+    losses: int = 0
+    result: CallResult | None = None
+
+
+@attrs.frozen(slots=False, kw_only=True)
+class BaseSnapshot:
+    """What the machine needs of any table's snapshot: a state, and the logs of what it took."""
+
+    state: str
+    clock: float = 0.0  #: seconds: the latest ``at``
+    events: Log[Any] = attrs.field(factory=Log)
+    rows: Log[str] = attrs.field(factory=Log)  #: the rows taken, each as "state/number"
+
+    def but(self, **changes: Any) -> Self:
+        """This snapshot with other values in the fields named."""
+        new = object.__new__(type(self))
+        fields = self.__dict__ | changes
+        if len(fields) != len(self.__dict__):
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(changes.keys() - self.__dict__.keys())}")
+        object.__setattr__(new, "__dict__", fields)
+        return new
+
+
+@attrs.frozen(slots=False, kw_only=True)
+class Snapshot(BaseSnapshot):
+    """Everything the machine knows of a run of the tool-calling loop."""
+
+    history: History = attrs.field(factory=History)
+    budget: Budget = Budget()
+    policy: Policy = Policy()
+    # what is used of the budget
+    steps: int = 0
+    calls: int = 0
+    cost_usd: float = 0.0
+    tokens: int = 0
+    unpriced: int = 0
+    unmetered: int = 0
+    since: float = 0.0  #: when the run would have begun, had it never waited for a person
+    # what the last step brought
+    turn: Turn | None = None
+    failure: Failure | None = None
+    not_before: float | None = None  #: when the provider lets us ask again
+    retries: int = 0  #: consecutive retryable failures borne
+    repairs: int = 0  #: consecutive malformed turns answered
+    wrapping: bool = False  #: the last step was offered no tools
+    decisions: tuple[Decision, ...] = ()
+    flights: tuple[Flight, ...] = ()
+    # what holds for the run
+    cancelled: bool = False  #: a cancel was observed; it sticks
+    cancel_reason: str = ""
+    ids: Ids = attrs.field(factory=Ids)  #: the call ids used so far
+    tool_calls: tuple[tuple[str, int], ...] = ()  #: calls admitted of each tool that has a limit
+    identical: int = 0  #: how many turns in a row brought the same calls and results
+
+    def seconds(self, at: float) -> float:
+        """The seconds spent at the time ``at``. A clock that goes back stands still."""
+        return (at if at > self.clock else self.clock) - self.since
+
+    @property
+    def spend(self) -> Spend:
+        """What is used of the budget."""
+        return Spend(
+            steps=self.steps,
+            calls=self.calls,
+            seconds=self.seconds(self.clock),
+            cost_usd=self.cost_usd,
+            tokens=self.tokens,
+            unpriced=self.unpriced,
+            unmetered=self.unmetered,
+        )
+
+    @property
+    def deadline(self) -> float | None:
+        """When the time budget is spent, on the clock of ``at``."""
+        limit = self.budget.max_seconds
+        return None if limit is None else self.since + limit

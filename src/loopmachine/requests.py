@@ -1,0 +1,210 @@
+"""What the machine wants its host to do, in the imperative; and, state by state, what is outstanding.
+
+The outstanding requests are a function of the snapshot. A request says which events answer it and which of
+them fit: nothing is taken that was not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, ClassVar, Self
+
+import attrs
+
+from loopmachine import rules
+from loopmachine.events import (
+    ApprovalGiven,
+    CallLost,
+    CallReturned,
+    CallsResolved,
+    CancelPolled,
+    Event,
+    ModelFailed,
+    ModelReplied,
+)
+from loopmachine.records import LOST, RUNNING, Call, Snapshot
+
+Key = tuple[int, int]
+
+
+class Request:
+    """The root of all requests."""
+
+    __slots__ = ()
+    answered_by: ClassVar[tuple[type[Event], ...]] = ()
+
+    def misfit(self, event: Any) -> str:
+        """Why this event, of a type that answers this request, does not fit it; blank where it does."""
+        return ""
+
+    def news(self, before: tuple[Request, ...], event: object) -> Self | None:
+        """What of this request was not outstanding before, or was answered by this event and is asked again."""
+        return self if isinstance(event, self.answered_by) or self not in before else None
+
+
+@attrs.frozen
+class PollCancel(Request):
+    """Look whether the run is to be cancelled; wait until ``not_before`` (or until it is cancelled) first."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (CancelPolled,)
+    not_before: float | None = None  #: on the clock of ``at``
+
+
+@attrs.frozen
+class AskModel(Request):
+    """Ask the model, by the deadline. ``Loop`` adds messages, tools and system in the wire's shape."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (ModelReplied, ModelFailed)
+    step: int
+    tool_choice: str = "auto"  #: "auto", or "none" where no tools are offered
+    deadline: float | None = None  #: on the clock of ``at``
+    messages: Any = attrs.field(default=(), eq=False, repr=False)
+    tools: Any = attrs.field(default=(), eq=False, repr=False)
+    system: Any = attrs.field(default=None, eq=False, repr=False)
+    cancel: Any = attrs.field(default=None, eq=False, repr=False)  #: the host's cancel token
+
+    def misfit(self, event: Any) -> str:
+        return misplaced(self.step, event)
+
+
+@attrs.frozen
+class InterruptModel(Request):
+    """Cut the model short; its outcome is still wanted."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (ModelReplied, ModelFailed)
+    step: int
+
+    def misfit(self, event: Any) -> str:
+        return misplaced(self.step, event)
+
+
+def misplaced(step: int, event: ModelReplied | ModelFailed) -> str:
+    """Why the calls of a reply do not bear the identity that they have in this step."""
+    if isinstance(event, ModelReplied):
+        for place, call in enumerate(event.turn.calls):
+            if call.step != step or call.place != place:
+                return f"call {place} is of step {call.step}, place {call.place}, not of step {step}, place {place}"
+    return ""
+
+
+def _stray(keys: Collection[Key], calls: tuple[Call, ...], what: str) -> str:
+    asked = [call.key for call in calls]
+    if not keys:
+        return f"it decides nothing; {what} are {asked}"
+    if len(set(keys)) != len(keys):
+        return "it names a call twice"
+    stray = [key for key in keys if key not in asked]
+    return f"{stray} are not among the calls that are {what}, {asked}" if stray else ""
+
+
+@attrs.frozen
+class CallsRequest(Request):
+    """A request about calls, each of which is outstanding by itself."""
+
+    calls: tuple[Call, ...]
+
+    def news(self, before: tuple[Request, ...], event: object) -> Self | None:
+        old = {call.key for one in before if type(one) is type(self) for call in one.calls}
+        if not old:
+            return self
+        calls = tuple(call for call in self.calls if call.key not in old)
+        return attrs.evolve(self, calls=calls) if calls else None
+
+
+@attrs.frozen
+class StartCalls(CallsRequest):
+    """Run these calls, by the deadline."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (CallReturned, CallLost)
+    deadline: float | None = None  #: on the clock of ``at``
+
+    def misfit(self, event: Any) -> str:
+        return _not_running(event, self.calls)
+
+
+@attrs.frozen
+class InterruptCalls(CallsRequest):
+    """Cut these running calls short; their outcomes are still wanted."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (CallReturned, CallLost)
+
+    def misfit(self, event: Any) -> str:
+        return _not_running(event, self.calls)
+
+
+def _not_running(event: CallReturned | CallLost, calls: tuple[Call, ...]) -> str:
+    if isinstance(event, CallLost):
+        return _stray([(event.step, event.place)], calls, "running")
+    result = event.result
+    for call in calls:
+        if call.key == result.key:
+            named = (call.wire_id, call.name) == (result.id, result.name)
+            return (
+                ""
+                if named
+                else f"{result.key} is the call {call.wire_id!r} of {call.name}, not {result.id!r} of {result.name}"
+            )
+    return _stray([result.key], calls, "running")
+
+
+@attrs.frozen
+class AskApproval(CallsRequest):
+    """Ask somebody whether these calls may run."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (ApprovalGiven,)
+
+    def misfit(self, event: Any) -> str:
+        return _stray([(word.step, word.place) for word in event.decisions], self.calls, "undecided")
+
+
+@attrs.frozen
+class ResolveCalls(CallsRequest):
+    """Find out what became of these lost calls."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (CallsResolved,)
+
+    def misfit(self, event: Any) -> str:
+        for word in event.resolutions:
+            if word.result is not None and (word.rerun or word.result.key != (word.step, word.place)):
+                return f"the resolution of {(word.step, word.place)} brings another call's result, or a rerun beside it"
+        return _stray([(word.step, word.place) for word in event.resolutions], self.calls, "lost")
+
+
+# --- what the states of the tool-calling loop ask -------------------------------------------------------
+
+
+def poll_when_due(snapshot: Snapshot) -> tuple[Request, ...]:
+    """A poll, after the pause that a failing provider asked for."""
+    return (PollCancel(snapshot.not_before),)
+
+
+def poll_now(snapshot: Snapshot) -> tuple[Request, ...]:
+    """A poll."""
+    return (PollCancel(),)
+
+
+def ask_model(snapshot: Snapshot) -> tuple[Request, ...]:
+    """The model's turn, or its end once a cancel is remembered."""
+    if snapshot.cancelled:
+        return (InterruptModel(snapshot.steps),)
+    return (AskModel(snapshot.steps, "none" if snapshot.wrapping else "auto", snapshot.deadline),)
+
+
+def ask_approval(snapshot: Snapshot) -> tuple[Request, ...]:
+    """A word on every call that needs approval and has none."""
+    return (AskApproval(rules.undecided(snapshot)),)
+
+
+def run_calls(snapshot: Snapshot) -> tuple[Request, ...]:
+    """The running calls, or their end once stopping; and a poll while a queued call has a free place."""
+    calls = tuple(flight.call for flight in snapshot.flights if flight.phase == RUNNING)
+    asked: tuple[Request, ...] = ()
+    if calls:
+        stop = rules.stopping(snapshot, snapshot.clock)
+        asked = (InterruptCalls(calls),) if stop else (StartCalls(calls, snapshot.deadline),)
+    return (*asked, PollCancel()) if rules.startable(snapshot) else asked
+
+
+def resolve_calls(snapshot: Snapshot) -> tuple[Request, ...]:
+    """A word on every lost call."""
+    return (ResolveCalls(tuple(flight.call for flight in snapshot.flights if flight.phase == LOST)),)

@@ -1,0 +1,216 @@
+"""The rules that guards, updates and requests share, each in one place.
+
+What is spent, which calls of a turn may run and what the others are answered, and which may start now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import attrs
+
+from loopmachine.history import History
+from loopmachine.limits import Usage
+from loopmachine.records import QUEUED, RUNNING, Call, Decision, Exchange, Flight, Note, Snapshot, Turn
+
+# --- what is spent ------------------------------------------------------------------------------------
+
+
+def time_spent(snapshot: Snapshot, at: float) -> bool:
+    """The seconds used reach max_seconds."""
+    limit = snapshot.budget.max_seconds
+    return limit is not None and snapshot.seconds(at) >= limit
+
+
+def usage_missing(snapshot: Snapshot) -> bool:
+    """A step or a sub-run did not say what a budget needs to know."""
+    budget = snapshot.budget
+    return (budget.max_cost_usd is not None and snapshot.unpriced > 0) or (
+        budget.max_tokens is not None and snapshot.unmetered > 0
+    )
+
+
+def cost_spent(snapshot: Snapshot) -> bool:
+    """The cost reaches max_cost_usd."""
+    limit = snapshot.budget.max_cost_usd
+    return limit is not None and snapshot.cost_usd >= limit
+
+
+def tokens_spent(snapshot: Snapshot) -> bool:
+    """The tokens reach max_tokens."""
+    limit = snapshot.budget.max_tokens
+    return limit is not None and snapshot.tokens >= limit
+
+
+def with_usage(snapshot: Snapshot, usage: Usage | None) -> dict[str, float]:
+    """The fields that usage changes. None, or a field that is None, is unknown and never zero."""
+    cost = usage.cost_usd if usage else None
+    tokens = usage.tokens if usage else None
+    return {
+        "cost_usd": snapshot.cost_usd + (cost or 0.0),
+        "tokens": snapshot.tokens + (tokens or 0),
+        "unpriced": snapshot.unpriced + (cost is None),
+        "unmetered": snapshot.unmetered + (tokens is None),
+    }
+
+
+def stopping(snapshot: Snapshot, at: float) -> bool:
+    """Nothing with an effect may start any more: a cancel was observed, or a budget that tools use is spent."""
+    return (
+        snapshot.cancelled
+        or time_spent(snapshot, at)
+        or usage_missing(snapshot)
+        or cost_spent(snapshot)
+        or tokens_spent(snapshot)
+    )
+
+
+# --- which calls may run ------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Verdict:
+    """What admission says of a call: may it run (``outcome`` None), or what is it answered."""
+
+    call: Call
+    counted: bool  #: it counts as a call of the budget
+    outcome: str | None = None
+    content: str = ""
+    code: str = ""
+
+
+def repeats(snapshot: Snapshot, calls: tuple[Call, ...]) -> tuple[bool, ...]:
+    """For each call whether its id was used before, in the run or in this turn."""
+    ids = snapshot.ids
+    if len(calls) == 1:
+        return (calls[0].id in ids,)
+    seen: set[str] = set()
+    return tuple(call.id in ids or call.id in seen or bool(seen.add(call.id)) for call in calls)
+
+
+def verdicts(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[Verdict]:
+    """Admission, call by call, in order. Under ``excess_calls="stop"`` the call budget is not looked at here."""
+    policy, budget = snapshot.policy, snapshot.budget
+    free = None if budget.max_calls is None or policy.excess_calls == "stop" else budget.max_calls - snapshot.calls
+    used = dict(snapshot.tool_calls)
+    found = []
+    for call, repeated in zip(calls, repeats(snapshot, calls), strict=True):
+        if repeated and policy.repeated_id == "answer":
+            verdict = Verdict(call, False, "repeated", f"the id {call.id!r} was used before; not executed")
+        elif snapshot.wrapping:
+            verdict = Verdict(call, False, "over_budget", "no more calls can be made; answer with what you have")
+        elif call.limit is not None and used.get(call.name, 0) >= call.limit:
+            verdict = Verdict(call, False, "over_budget", f"{call.name} may be called {call.limit} times in a run")
+        elif free == 0:
+            verdict = Verdict(call, False, "over_budget", f"all {budget.max_calls} calls of this run are used")
+        else:
+            verdict = _admitted(snapshot, call)
+            free = None if free is None else free - 1
+            used[call.name] = used.get(call.name, 0) + 1
+        found.append(verdict)
+    return found
+
+
+def _admitted(snapshot: Snapshot, call: Call) -> Verdict:
+    if not call.known:
+        return Verdict(call, True, "unknown_tool", call.problem or f"there is no tool named {call.name!r}")
+    if call.checked is None:
+        return Verdict(call, True, "invalid_arguments", call.problem)
+    if call.needs_approval:
+        word = decision(snapshot, call)
+        if word is not None and not word.approved:
+            return Verdict(call, True, "denied", word.reason or "this call was not approved", "not_approved")
+    return Verdict(call, True)
+
+
+def with_free_ids(snapshot: Snapshot, calls: tuple[Call, ...]) -> tuple[Call, ...]:
+    """The calls, each whose id was used before with another, free one to be sent back."""
+    repeated = repeats(snapshot, calls)
+    if not any(repeated):
+        return calls
+    taken = {call.id for call in calls}
+    renamed = []
+    for call, again in zip(calls, repeated, strict=True):
+        if again:
+            call = attrs.evolve(call, sent_id=free_id(call, snapshot.ids, taken))
+            taken.add(call.sent_id)
+        renamed.append(call)
+    return tuple(renamed)
+
+
+def free_id(call: Call, ids: Container[str], taken: Container[str] = ()) -> str:
+    """An id for ``call`` that no other call bears, the same at every replay: at most 40 letters, digits, _ or -."""
+    stem = f"{call.id[:20] or 'call'}_s{call.step}_{call.place}"
+    number = 0
+    while (one := f"{stem}_{number}" if number else stem) in ids or one in taken:
+        number += 1
+    return one
+
+
+def decision(snapshot: Snapshot, call: Call) -> Decision | None:
+    """What somebody decided on this call, None while it is undecided."""
+    for word in snapshot.decisions:
+        if (word.step, word.place) == call.key:
+            return word
+    return None
+
+
+def undecided(snapshot: Snapshot) -> tuple[Call, ...]:
+    """The calls of the turn that could run and still need somebody's approval."""
+    calls = snapshot.turn.calls if snapshot.turn else ()
+    if not any(call.needs_approval for call in calls):
+        return ()
+    return tuple(
+        found.call
+        for found in verdicts(snapshot, calls)
+        if found.outcome is None and found.call.needs_approval and decision(snapshot, found.call) is None
+    )
+
+
+def startable(snapshot: Snapshot) -> tuple[Flight, ...]:
+    """The queued calls that fit beside the running ones now: in order, none past one that has to wait."""
+    running = [flight for flight in snapshot.flights if flight.phase == RUNNING]
+    places = 1 if snapshot.policy.batch == "sequential" else snapshot.policy.max_parallel
+    fitting = []
+    for flight in snapshot.flights:
+        if flight.phase != QUEUED:
+            continue
+        crowded = running and (flight.call.alone or running[0].call.alone)
+        if crowded or len(running) >= places:
+            break
+        running.append(flight)
+        fitting.append(flight)
+    return tuple(fitting)
+
+
+# --- what becomes of calls under way --------------------------------------------------------------------
+
+
+def rerun_safe(flight: Flight) -> bool:
+    """A lost call may run once more by itself: its tool is read or idempotent, and it was not lost before."""
+    return flight.call.effect in ("read", "idempotent") and flight.losses == 0
+
+
+def last_exchange(history: History) -> Exchange | None:
+    """The latest exchange; notes may follow it."""
+    for place in range(len(history.entries) - 1, -1, -1):
+        entry = history.entries[place]
+        if isinstance(entry, Exchange):
+            return entry
+        if not isinstance(entry, Note):
+            return None
+    return None
+
+
+def same_calls(one: Turn, other: Turn) -> bool:
+    """Two turns ask for the same tools with the same arguments, whatever the ids."""
+    return [(call.name, call.checked or call.arguments_text) for call in one.calls] == [
+        (call.name, call.checked or call.arguments_text) for call in other.calls
+    ]
+
+
+def same_exchange(one: Exchange, other: Exchange) -> bool:
+    """Two exchanges hold the same calls with the same results, whatever the ids."""
+    return same_calls(one.turn, other.turn) and [(result.outcome, result.content) for result in one.results] == [
+        (result.outcome, result.content) for result in other.results
+    ]
