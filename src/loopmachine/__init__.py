@@ -1,0 +1,63 @@
+"""The tool-calling loop as an explicit state machine that can be executed, drawn, proved and trusted.
+
+``table.py`` is the whole truth; read it first.
+"""
+
+from importlib.metadata import version as _version
+
+from loopmachine import errors, events, guards, notices, requests, updates
+from loopmachine.definition import Definition, Row, State
+from loopmachine.errors import Denied, ModelError
+from loopmachine.history import History
+from loopmachine.hosts import run, run_async
+from loopmachine.limits import Budget, Policy, Spend, Usage
+from loopmachine.loop import Loop
+from loopmachine.machine import Advance, advance, replay
+from loopmachine.records import Call, CallResult, Decision, Resolution, Snapshot, Turn
+from loopmachine.result import Result, Status
+from loopmachine.table import TOOL_LOOP
+from loopmachine.tools import CancelToken, Context, Tool, tool
+from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN
+
+__version__ = _version("loopmachine")
+
+__all__ = [
+    "ANTHROPIC",
+    "OPENAI_CHAT",
+    "PLAIN",
+    "TOOL_LOOP",
+    "Advance",
+    "Budget",
+    "Call",
+    "CallResult",
+    "CancelToken",
+    "Context",
+    "Decision",
+    "Definition",
+    "Denied",
+    "History",
+    "Loop",
+    "ModelError",
+    "Policy",
+    "Resolution",
+    "Result",
+    "Row",
+    "Snapshot",
+    "Spend",
+    "State",
+    "Status",
+    "Tool",
+    "Turn",
+    "Usage",
+    "advance",
+    "errors",
+    "events",
+    "guards",
+    "notices",
+    "replay",
+    "requests",
+    "run",
+    "run_async",
+    "tool",
+    "updates",
+]

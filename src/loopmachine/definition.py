@@ -25,8 +25,8 @@ class State:
     name: str
     doc: str
     asks: Asks | None = None
-    auto: bool = attrs.field(default=False, kw_only=True)
-    final: str | None = attrs.field(default=None, kw_only=True)
+    auto: bool = False
+    final: str | None = None
 
     @property
     def rest(self) -> bool:
@@ -51,7 +51,7 @@ class Row:
     to: str
     guard: Guard | None = None
     update: Update | None = None
-    happy: bool = attrs.field(default=False, kw_only=True)
+    happy: bool = False
 
     @property
     def event_name(self) -> str:

@@ -5,11 +5,14 @@ A guard of an auto state sees the event that led there. Its docstring is what a 
 
 from __future__ import annotations
 
-from typing import Any
-
 from loopmachine import rules
-from loopmachine.events import CallReturned, CancelPolled, CancelRequested, Event
+from loopmachine.events import CallLost, CallReturned, CancelPolled, CancelRequested, Event
 from loopmachine.records import FINAL, LOST, MALFORMED, QUEUED, REFUSED, RUNNING, TRUNCATED, Snapshot
+
+# These three need no event, and the rules that share them are theirs too.
+usage_missing = rules.usage_missing
+cost_spent = rules.cost_spent
+tokens_spent = rules.tokens_spent
 
 # --- cancel and budgets -------------------------------------------------------------------------------
 
@@ -21,22 +24,7 @@ def cancel_requested(snapshot: Snapshot, event: Event) -> bool:
 
 def time_spent(snapshot: Snapshot, event: Event) -> bool:
     """The seconds used, this event's counted, reach max_seconds."""
-    return rules.time_spent(snapshot, event.at)
-
-
-def usage_missing(snapshot: Snapshot, event: Event) -> bool:
-    """A step or sub-run did not say what it cost under a cost budget, or its tokens under a token budget."""
-    return rules.usage_missing(snapshot)
-
-
-def cost_spent(snapshot: Snapshot, event: Event) -> bool:
-    """The cost reaches max_cost_usd."""
-    return rules.cost_spent(snapshot)
-
-
-def tokens_spent(snapshot: Snapshot, event: Event) -> bool:
-    """The tokens, input and output, reach max_tokens."""
-    return rules.tokens_spent(snapshot)
+    return snapshot.budget.max_seconds is not None and rules.time_spent(snapshot, event.at)
 
 
 def steps_spent(snapshot: Snapshot, event: Event) -> bool:
@@ -113,7 +101,9 @@ def turn_final(snapshot: Snapshot, event: Event) -> bool:
 def call_repeated(snapshot: Snapshot, event: Event) -> bool:
     """The policy stops at a repeated id, and a call bears one used before in the run or twice in the turn."""
     turn = snapshot.turn
-    return turn is not None and snapshot.policy.repeated_id == "stop" and any(rules.repeats(snapshot, turn.calls))
+    if turn is None or snapshot.policy.repeated_id != "stop":
+        return False
+    return True in rules.repeats(snapshot, turn.calls)
 
 
 def batch_unsupported(snapshot: Snapshot, event: Event) -> bool:
@@ -149,16 +139,17 @@ def approval_needed(snapshot: Snapshot, event: Event) -> bool:
 
 def stopping(snapshot: Snapshot, event: Event) -> bool:
     """A cancel, or time, cost, tokens or missing usage, this event's counted, forbid any further effect."""
-    if isinstance(event, CancelRequested) or cancel_requested(snapshot, event):
+    if isinstance(event, CallReturned):
+        if event.usage is not None:
+            snapshot = snapshot.but(**rules.with_usage(snapshot, event.usage))
+    elif isinstance(event, CancelRequested) or cancel_requested(snapshot, event):
         return True
-    if isinstance(event, CallReturned) and event.usage is not None:
-        snapshot = snapshot.but(**rules.with_usage(snapshot, event.usage))
     return rules.stopping(snapshot, event.at)
 
 
-def rerun_safe(snapshot: Snapshot, event: Any) -> bool:
+def rerun_safe(snapshot: Snapshot, event: CallLost) -> bool:
     """The lost call's tool is read or idempotent, and this is the call's first loss."""
-    return any(rules.rerun_safe(flight) for flight in snapshot.flights if flight.call.key == (event.step, event.place))
+    return rules.rerun_safe(snapshot.flights[event.place])
 
 
 def calls_lost(snapshot: Snapshot, event: Event) -> bool:
@@ -169,4 +160,5 @@ def calls_lost(snapshot: Snapshot, event: Event) -> bool:
 
 def calls_open(snapshot: Snapshot, event: Event) -> bool:
     """Some calls are running or queued."""
-    return any(flight.phase in (RUNNING, QUEUED) for flight in snapshot.flights)
+    phases = [flight.phase for flight in snapshot.flights]
+    return RUNNING in phases or QUEUED in phases

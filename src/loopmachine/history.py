@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 T = TypeVar("T")
+_blank: Any = object.__new__
 
 
 class Log(Sequence[T], Generic[T]):
@@ -25,24 +26,14 @@ class Log(Sequence[T], Generic[T]):
     def append(self, item: T) -> Log[T]:
         """This log and one more item."""
         items, length = self._items, self._length
+        log: Log[T] = _blank(Log)
+        log._length = length + 1
         if len(items) == length:
             items.append(item)
             if items[length] is item:  # another thread may have appended to this length meanwhile
-                return self._view(items, length + 1)
-        return self._view([*items[:length], item], length + 1)
-
-    def extend(self, more: Iterable[T]) -> Log[T]:
-        """This log and several more items."""
-        log = self
-        for item in more:
-            log = log.append(item)
-        return log
-
-    @staticmethod
-    def _view(items: list[T], length: int) -> Log[T]:
-        log: Log[T] = Log.__new__(Log)
-        log._items = items
-        log._length = length
+                log._items = items
+                return log
+        log._items = [*items[:length], item]
         return log
 
     def __len__(self) -> int:
@@ -135,24 +126,22 @@ class History(Sequence[dict[str, Any]]):
     """What was said in a run: an immutable sequence of PLAIN messages, always paired, never rewritten.
 
     ``entries`` holds the same as records (user messages, exchanges, notes, the final). Reading an item makes
-    a fresh dict; appending is O(1).
+    a fresh dict; appending is O(1), ``len`` counts.
     """
 
-    __slots__ = ("_count", "entries")
+    __slots__ = ("entries",)
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: Log[Any] = Log(entries)
-        self._count = sum(len(entry) for entry in self.entries)
 
     def append(self, entry: Entry) -> History:
         """This history and one more entry, whole."""
-        history = History.__new__(History)
+        history: History = _blank(History)
         history.entries = self.entries.append(entry)
-        history._count = self._count + len(entry)
         return history
 
     def __len__(self) -> int:
-        return self._count
+        return sum(len(entry) for entry in self.entries)
 
     @overload
     def __getitem__(self, place: int) -> dict[str, Any]: ...

@@ -8,7 +8,7 @@ the stock classes do the same, slower, which the tests check.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,7 @@ from transitions import Event as StockEvent
 from transitions import Machine as StockMachine
 from transitions import Transition as StockTransition
 
-from loopmachine.definition import Definition, Row
+from loopmachine.definition import Definition, Guard, Row, Update
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
 
 AUTO = "auto"  #: the name of the event on which auto states move on
@@ -29,7 +29,7 @@ class Carrier:
     __slots__ = ("event", "rows", "snapshot", "state")
 
     def __init__(self, snapshot: Any, event: Any) -> None:
-        self.state = snapshot.state
+        self.state: str = snapshot.state
         self.snapshot = snapshot
         self.event = event
         self.rows: list[str] = []
@@ -55,30 +55,38 @@ class Taking:
 
 
 class RowTransition(StockTransition):
-    """A row that calls its guard and its update directly."""
+    """A transition that knows its row."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.taking: Taking = self.before[0].__self__
-
-    def execute(self, event_data: Any) -> bool:
-        """Take the row on a carrier if its guard holds."""
-        if not self.taking.holds(event_data):
-            return False
-        self.taking.take(event_data)
-        event_data.state = self.dest
-        return True
+        taking: Any = self.before[0].__self__  # type: ignore[union-attr]  # build() passes nothing else
+        self.guard: Guard | None = taking.guard
+        self.update: Update | None = taking.update
+        self.row_id: str = taking.row_id
 
 
 class RowEvent(StockEvent):
-    """An event that tries its rows on a carrier."""
+    """An event that asks the guards of its rows directly, and follows the auto rows to the next rest."""
 
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
-        """Take the first row that holds."""
-        for row in self.transitions.get(model.state, ()):
-            if row.execute(model):
-                return True
-        return False
+        """Take, on a carrier, the first row whose guard holds, and so on while the state is auto."""
+        snapshot, event = model.snapshot, model.event
+        machine: Any = self.machine
+        rows: Any = self.transitions.get(model.state)
+        while rows:
+            for row in rows:
+                guard = row.guard
+                if guard is None or guard(snapshot, event):
+                    break
+            else:
+                return False
+            update = row.update
+            if update is not None:
+                model.snapshot = snapshot = update(snapshot, event)
+            model.rows.append(row.row_id)
+            model.state = row.dest
+            rows = machine.onwards.get(row.dest)
+        return bool(model.rows)
 
 
 class RowMachine(StockMachine):
@@ -86,6 +94,11 @@ class RowMachine(StockMachine):
 
     event_cls = RowEvent
     transition_cls = RowTransition
+
+    @property
+    def onwards(self) -> Mapping[str, Any]:
+        """The rows of the auto states, as they are now."""
+        return self.events[AUTO].transitions if AUTO in self.events else {}
 
 
 def build(definition: Definition, machine_class: type[StockMachine] = RowMachine) -> StockMachine:
@@ -141,40 +154,42 @@ def advance(definition: Definition, snapshot: Any, event: Any) -> Advance:
     Raises UnexpectedEvent for an event that the state does not accept or that answers nothing asked, and
     ValueError for an ``at`` that is no finite number.
     """
-    machine = live(definition)
     asked = outstanding(definition, snapshot)
+    after = step(live(definition), definition, snapshot, event, asked)
+    return Advance(after, after.log[-1][1], event, asked, outstanding(definition, after))
+
+
+def step(machine: StockMachine, definition: Definition, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Any:
+    """``advance`` for a caller who keeps the machine and what is outstanding: the next snapshot."""
     fired = machine.events.get(type(event).__name__)
-    why = refusal(asked, event)
-    if fired is None or why:
-        raise UnexpectedEvent(snapshot.state, event, definition.accepts(snapshot.state), why)
-    if not math.isfinite(event.at):
-        raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {event.at!r}")
+    if fired is None or (event.answers and refusal(asked, event)):
+        raise UnexpectedEvent(snapshot.state, event, definition.accepts(snapshot.state), refusal(asked, event))
+    at = event.at
+    if not -math.inf < at < math.inf:
+        raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {at!r}")
     carrier = Carrier(definition.hear(snapshot, event) if definition.hear else snapshot, event)
-    if not fired.trigger(carrier, carrier):
-        raise UnexpectedEvent(snapshot.state, event, definition.accepts(snapshot.state))
-    onwards = machine.events.get(AUTO)
-    while definition.states[carrier.state].auto:
-        if onwards is None or not onwards.trigger(carrier, carrier):
-            raise UnexpectedEvent(carrier.state, event, ())
-    heard = carrier.snapshot
-    after = heard.but(
-        state=carrier.state,
-        clock=max(event.at, heard.clock),
-        events=heard.events.append(event),
-        rows=heard.rows.extend(carrier.rows),
-    )
-    return Advance(after, tuple(carrier.rows), event, asked, outstanding(definition, after))
+    if not fired.trigger(carrier):
+        raise UnexpectedEvent(carrier.state, event, definition.accepts(carrier.state))
+    after = carrier.snapshot
+    if after is snapshot:
+        after = snapshot.but()
+    fields = after.__dict__  # nobody has seen this snapshot yet
+    fields["state"] = carrier.state
+    fields["log"] = after.log.append((event, tuple(carrier.rows)))
+    if at > after.clock:
+        fields["clock"] = at
+    return after
 
 
 def refusal(asked: tuple[Any, ...], event: Any) -> str:
     """Why an event answers nothing that was asked; blank where it may be taken."""
-    if not event.answers:
-        return ""
-    waiting = [request for request in asked if isinstance(event, request.answered_by)]
-    if not waiting:
-        return "nothing that is asked for waits for it"
-    whys = [request.misfit(event) for request in waiting]
-    return "" if "" in whys else whys[0]
+    why = "nothing that is asked for waits for it"
+    for request in asked:
+        if isinstance(event, request.answered_by):
+            why = request.misfit(event)
+            if not why:
+                return ""
+    return why
 
 
 def replay(definition: Definition, snapshot: Any, events: Iterable[Any], rows: Iterable[str] | None = None) -> Any:

@@ -27,11 +27,28 @@ OUTCOMES: Constant = (
 EFFECTS: Constant = ("read", "idempotent", "transactional", "once")
 
 
+class Record:
+    """A frozen record that can be copied with other values in some fields, faster than ``attrs.evolve`` does."""
+
+    def but(self, **changes: Any) -> Self:
+        """This record with other values in the fields named. Validators and defaults are not run again."""
+        fields = self.__dict__ | changes
+        if len(fields) != len(self.__dict__):
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(changes.keys() - self.__dict__.keys())}")
+        new = _blank(type(self))
+        _set(new, "__dict__", fields)
+        return new
+
+
+_blank = object.__new__
+_set = object.__setattr__
+
+
 # --- what was said ------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class Call:
+@attrs.frozen(slots=False)
+class Call(Record):
     """One tool call of a turn. (``step``, ``place``) is its identity, ``id`` what the provider calls it."""
 
     id: str
@@ -70,8 +87,8 @@ class Call:
         return value if isinstance(value, dict) else self.arguments_text
 
 
-@attrs.frozen
-class CallResult:
+@attrs.frozen(slots=False)
+class CallResult(Record):
     """What a call brought. ``outcome`` is one of ``OUTCOMES`` and says truthfully what happened."""
 
     step: int
@@ -130,8 +147,8 @@ def what_a_turn_is(stop: str, calls: int, text: str, fault: str) -> tuple[str, s
 
     An abort reason outranks everything; then what the turn holds decides, not what the reason claims.
     """
-    claim = STOP_REASONS.get(stop.lower())
-    if claim in (TRUNCATED, REFUSED):
+    claim = STOP_REASONS.get(stop.lower()) if stop else None
+    if claim is TRUNCATED or claim is REFUSED:
         return claim, ""
     if claim is MALFORMED:
         return MALFORMED, fault or f"the provider stopped it: {stop}"
@@ -146,8 +163,8 @@ def what_a_turn_is(stop: str, calls: int, text: str, fault: str) -> tuple[str, s
     return FINAL, ""
 
 
-@attrs.frozen
-class Turn:
+@attrs.frozen(slots=False)
+class Turn(Record):
     """What one step brought. ``kind`` is calls, final, truncated, refused or malformed; ``fault`` says why not."""
 
     text: str = ""
@@ -160,10 +177,8 @@ class Turn:
     kind: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        kind, fault = what_a_turn_is(self.stop, len(self.calls), self.text, self.fault)
-        object.__setattr__(self, "kind", kind)
-        if fault != self.fault:
-            object.__setattr__(self, "fault", fault)
+        fields = self.__dict__
+        fields["kind"], fields["fault"] = what_a_turn_is(self.stop, len(self.calls), self.text, self.fault)
 
     @property
     def payload(self) -> Any:
@@ -270,8 +285,8 @@ class Resolution:
 QUEUED, RUNNING, LOST, ANSWERED = "queued", "running", "lost", "answered"
 
 
-@attrs.frozen
-class Flight:
+@attrs.frozen(slots=False)
+class Flight(Record):
     """An admitted turn's call on its way to a result: queued, running, lost or answered."""
 
     call: Call
@@ -281,22 +296,22 @@ class Flight:
 
 
 @attrs.frozen(slots=False, kw_only=True)
-class BaseSnapshot:
-    """What the machine needs of any table's snapshot: a state, and the logs of what it took."""
+class BaseSnapshot(Record):
+    """What the machine needs of any table's snapshot: a state, a clock, and the log of what it took."""
 
     state: str
     clock: float = 0.0  #: seconds: the latest ``at``
-    events: Log[Any] = attrs.field(factory=Log)
-    rows: Log[str] = attrs.field(factory=Log)  #: the rows taken, each as "state/number"
+    log: Log[tuple[Any, tuple[str, ...]]] = attrs.field(factory=Log)  #: each event with the rows that it took
 
-    def but(self, **changes: Any) -> Self:
-        """This snapshot with other values in the fields named."""
-        new = object.__new__(type(self))
-        fields = self.__dict__ | changes
-        if len(fields) != len(self.__dict__):
-            raise TypeError(f"{type(self).__name__} has no field {', '.join(changes.keys() - self.__dict__.keys())}")
-        object.__setattr__(new, "__dict__", fields)
-        return new
+    @property
+    def events(self) -> tuple[Any, ...]:
+        """The events taken, in order."""
+        return tuple(event for event, _ in self.log)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The rows taken, in order, each as "state/number"."""
+        return tuple(row for _, rows in self.log for row in rows)
 
 
 @attrs.frozen(slots=False, kw_only=True)
@@ -304,6 +319,7 @@ class Snapshot(BaseSnapshot):
     """Everything the machine knows of a run of the tool-calling loop."""
 
     history: History = attrs.field(factory=History)
+    handed_in: int = 0  #: how many entries of the history were there before the run
     budget: Budget = Budget()
     policy: Policy = Policy()
     # what is used of the budget

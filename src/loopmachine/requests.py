@@ -22,7 +22,7 @@ from loopmachine.events import (
     ModelFailed,
     ModelReplied,
 )
-from loopmachine.records import LOST, RUNNING, Call, Snapshot
+from loopmachine.records import LOST, RUNNING, Call, Record, Snapshot
 
 Key = tuple[int, int]
 
@@ -50,8 +50,8 @@ class PollCancel(Request):
     not_before: float | None = None  #: on the clock of ``at``
 
 
-@attrs.frozen
-class AskModel(Request):
+@attrs.frozen(slots=False)
+class AskModel(Request, Record):
     """Ask the model, by the deadline. ``Loop`` adds messages, tools and system in the wire's shape."""
 
     answered_by: ClassVar[tuple[type[Event], ...]] = (ModelReplied, ModelFailed)
@@ -173,14 +173,17 @@ class ResolveCalls(CallsRequest):
 # --- what the states of the tool-calling loop ask -------------------------------------------------------
 
 
+_POLL: tuple[Request, ...] = (PollCancel(),)
+
+
 def poll_when_due(snapshot: Snapshot) -> tuple[Request, ...]:
     """A poll, after the pause that a failing provider asked for."""
-    return (PollCancel(snapshot.not_before),)
+    return _POLL if snapshot.not_before is None else (PollCancel(snapshot.not_before),)
 
 
 def poll_now(snapshot: Snapshot) -> tuple[Request, ...]:
     """A poll."""
-    return (PollCancel(),)
+    return _POLL
 
 
 def ask_model(snapshot: Snapshot) -> tuple[Request, ...]:
@@ -197,12 +200,13 @@ def ask_approval(snapshot: Snapshot) -> tuple[Request, ...]:
 
 def run_calls(snapshot: Snapshot) -> tuple[Request, ...]:
     """The running calls, or their end once stopping; and a poll while a queued call has a free place."""
-    calls = tuple(flight.call for flight in snapshot.flights if flight.phase == RUNNING)
-    asked: tuple[Request, ...] = ()
-    if calls:
-        stop = rules.stopping(snapshot, snapshot.clock)
-        asked = (InterruptCalls(calls),) if stop else (StartCalls(calls, snapshot.deadline),)
-    return (*asked, PollCancel()) if rules.startable(snapshot) else asked
+    calls = tuple([flight.call for flight in snapshot.flights if flight.phase == RUNNING])
+    polls = _POLL if rules.startable(snapshot) else ()
+    if not calls:
+        return polls
+    if rules.stopping(snapshot, snapshot.clock):
+        return (InterruptCalls(calls), *polls)
+    return (StartCalls(calls, snapshot.deadline), *polls)
 
 
 def resolve_calls(snapshot: Snapshot) -> tuple[Request, ...]:

@@ -17,35 +17,36 @@ from loopmachine.records import QUEUED, RUNNING, Call, Decision, Exchange, Fligh
 
 
 def time_spent(snapshot: Snapshot, at: float) -> bool:
-    """The seconds used reach max_seconds."""
+    """The seconds used at the time ``at`` reach max_seconds."""
     limit = snapshot.budget.max_seconds
     return limit is not None and snapshot.seconds(at) >= limit
 
 
-def usage_missing(snapshot: Snapshot) -> bool:
-    """A step or a sub-run did not say what a budget needs to know."""
+def usage_missing(snapshot: Snapshot, event: object = None) -> bool:
+    """A step or sub-run did not say what it cost under a cost budget, or its tokens under a token budget."""
     budget = snapshot.budget
     return (budget.max_cost_usd is not None and snapshot.unpriced > 0) or (
         budget.max_tokens is not None and snapshot.unmetered > 0
     )
 
 
-def cost_spent(snapshot: Snapshot) -> bool:
+def cost_spent(snapshot: Snapshot, event: object = None) -> bool:
     """The cost reaches max_cost_usd."""
     limit = snapshot.budget.max_cost_usd
     return limit is not None and snapshot.cost_usd >= limit
 
 
-def tokens_spent(snapshot: Snapshot) -> bool:
-    """The tokens reach max_tokens."""
+def tokens_spent(snapshot: Snapshot, event: object = None) -> bool:
+    """The tokens, input and output, reach max_tokens."""
     limit = snapshot.budget.max_tokens
     return limit is not None and snapshot.tokens >= limit
 
 
 def with_usage(snapshot: Snapshot, usage: Usage | None) -> dict[str, float]:
     """The fields that usage changes. None, or a field that is None, is unknown and never zero."""
-    cost = usage.cost_usd if usage else None
-    tokens = usage.tokens if usage else None
+    if usage is None:
+        return {"unpriced": snapshot.unpriced + 1, "unmetered": snapshot.unmetered + 1}
+    cost, tokens = usage.cost_usd, usage.tokens
     return {
         "cost_usd": snapshot.cost_usd + (cost or 0.0),
         "tokens": snapshot.tokens + (tokens or 0),
@@ -72,37 +73,41 @@ def stopping(snapshot: Snapshot, at: float) -> bool:
 class Verdict:
     """What admission says of a call: may it run (``outcome`` None), or what is it answered."""
 
-    call: Call
-    counted: bool  #: it counts as a call of the budget
     outcome: str | None = None
     content: str = ""
     code: str = ""
+    counted: bool = True  #: it counts as a call of the budget
 
 
-def repeats(snapshot: Snapshot, calls: tuple[Call, ...]) -> tuple[bool, ...]:
+_RUNNABLE = Verdict()
+
+
+def repeats(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[bool]:
     """For each call whether its id was used before, in the run or in this turn."""
-    ids = snapshot.ids
-    if len(calls) == 1:
-        return (calls[0].id in ids,)
+    found = []
     seen: set[str] = set()
-    return tuple(call.id in ids or call.id in seen or bool(seen.add(call.id)) for call in calls)
+    for call in calls:
+        found.append(call.id in snapshot.ids or call.id in seen)
+        seen.add(call.id)
+    return found
 
 
 def verdicts(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[Verdict]:
     """Admission, call by call, in order. Under ``excess_calls="stop"`` the call budget is not looked at here."""
-    policy, budget = snapshot.policy, snapshot.budget
-    free = None if budget.max_calls is None or policy.excess_calls == "stop" else budget.max_calls - snapshot.calls
+    policy, limit = snapshot.policy, snapshot.budget.max_calls
+    free = None if limit is None or policy.excess_calls == "stop" else limit - snapshot.calls
+    repeated = repeats(snapshot, calls) if policy.repeated_id == "answer" else [False] * len(calls)
     used = dict(snapshot.tool_calls)
     found = []
-    for call, repeated in zip(calls, repeats(snapshot, calls), strict=True):
-        if repeated and policy.repeated_id == "answer":
-            verdict = Verdict(call, False, "repeated", f"the id {call.id!r} was used before; not executed")
+    for call, again in zip(calls, repeated, strict=True):
+        if again:
+            verdict = Verdict("repeated", f"the id {call.id!r} was used before; not executed", counted=False)
         elif snapshot.wrapping:
-            verdict = Verdict(call, False, "over_budget", "no more calls can be made; answer with what you have")
+            verdict = Verdict("over_budget", "no more calls can be made; answer with what you have", counted=False)
         elif call.limit is not None and used.get(call.name, 0) >= call.limit:
-            verdict = Verdict(call, False, "over_budget", f"{call.name} may be called {call.limit} times in a run")
+            verdict = Verdict("over_budget", f"{call.name} may be called {call.limit} times in a run", counted=False)
         elif free == 0:
-            verdict = Verdict(call, False, "over_budget", f"all {budget.max_calls} calls of this run are used")
+            verdict = Verdict("over_budget", f"all {limit} calls of this run are used", counted=False)
         else:
             verdict = _admitted(snapshot, call)
             free = None if free is None else free - 1
@@ -113,28 +118,29 @@ def verdicts(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[Verdict]:
 
 def _admitted(snapshot: Snapshot, call: Call) -> Verdict:
     if not call.known:
-        return Verdict(call, True, "unknown_tool", call.problem or f"there is no tool named {call.name!r}")
+        return Verdict("unknown_tool", call.problem or f"there is no tool named {call.name!r}")
     if call.checked is None:
-        return Verdict(call, True, "invalid_arguments", call.problem)
+        return Verdict("invalid_arguments", call.problem)
     if call.needs_approval:
         word = decision(snapshot, call)
         if word is not None and not word.approved:
-            return Verdict(call, True, "denied", word.reason or "this call was not approved", "not_approved")
-    return Verdict(call, True)
+            return Verdict("denied", word.reason or "this call was not approved", "not_approved")
+    return _RUNNABLE
 
 
 def with_free_ids(snapshot: Snapshot, calls: tuple[Call, ...]) -> tuple[Call, ...]:
     """The calls, each whose id was used before with another, free one to be sent back."""
+    if snapshot.policy.repeated_id == "stop":  # the guard call_repeated has seen that none is
+        return calls
     repeated = repeats(snapshot, calls)
-    if not any(repeated):
+    if True not in repeated:
         return calls
     taken = {call.id for call in calls}
-    renamed = []
-    for call, again in zip(calls, repeated, strict=True):
-        if again:
-            call = attrs.evolve(call, sent_id=free_id(call, snapshot.ids, taken))
-            taken.add(call.sent_id)
-        renamed.append(call)
+    renamed = list(calls)
+    for place, call in enumerate(calls):
+        if repeated[place]:
+            renamed[place] = call.but(sent_id=free_id(call, snapshot.ids, taken))
+            taken.add(renamed[place].sent_id)
     return tuple(renamed)
 
 
@@ -158,17 +164,20 @@ def decision(snapshot: Snapshot, call: Call) -> Decision | None:
 def undecided(snapshot: Snapshot) -> tuple[Call, ...]:
     """The calls of the turn that could run and still need somebody's approval."""
     calls = snapshot.turn.calls if snapshot.turn else ()
-    if not any(call.needs_approval for call in calls):
+    if True not in [call.needs_approval for call in calls]:
         return ()
     return tuple(
-        found.call
-        for found in verdicts(snapshot, calls)
-        if found.outcome is None and found.call.needs_approval and decision(snapshot, found.call) is None
+        call
+        for call, found in zip(calls, verdicts(snapshot, calls), strict=True)
+        if found.outcome is None and call.needs_approval and decision(snapshot, call) is None
     )
 
 
-def startable(snapshot: Snapshot) -> tuple[Flight, ...]:
+def startable(snapshot: Snapshot) -> list[Flight]:
     """The queued calls that fit beside the running ones now: in order, none past one that has to wait."""
+    phases = [flight.phase for flight in snapshot.flights]
+    if QUEUED not in phases:
+        return []
     running = [flight for flight in snapshot.flights if flight.phase == RUNNING]
     places = 1 if snapshot.policy.batch == "sequential" else snapshot.policy.max_parallel
     fitting = []
@@ -180,7 +189,7 @@ def startable(snapshot: Snapshot) -> tuple[Flight, ...]:
             break
         running.append(flight)
         fitting.append(flight)
-    return tuple(fitting)
+    return fitting
 
 
 # --- what becomes of calls under way --------------------------------------------------------------------

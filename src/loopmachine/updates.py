@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
-
 from loopmachine import rules
 from loopmachine.events import (
     ApprovalGiven,
@@ -78,7 +76,8 @@ def keep_turn(snapshot: Snapshot, event: ModelReplied) -> Snapshot:
     """Keep the turn, add usage."""
     turn = event.turn
     repairs = snapshot.repairs if turn.kind is MALFORMED else 0
-    return snapshot.but(turn=turn, retries=0, repairs=repairs, **rules.with_usage(snapshot, turn.usage))
+    spent = rules.with_usage(snapshot, turn.usage)
+    return snapshot.but(turn=turn, retries=0, repairs=repairs, **spent)
 
 
 def keep_failure(snapshot: Snapshot, event: ModelFailed) -> Snapshot:
@@ -117,25 +116,31 @@ def keep_decisions(snapshot: Snapshot, event: ApprovalGiven) -> Snapshot:
 def admit(snapshot: Snapshot, event: Event) -> Snapshot:
     """Reserve the ids, count the calls, answer those that cannot run, grant the first."""
     turn = _turn(snapshot)
+    found = rules.verdicts(snapshot, turn.calls)
     calls = rules.with_free_ids(snapshot, turn.calls)
     if calls is not turn.calls:
-        turn = attrs.evolve(turn, calls=calls)
-    ids, counted, used = snapshot.ids, 0, dict(snapshot.tool_calls)
-    flights = []
-    for found, call in zip(rules.verdicts(snapshot, _turn(snapshot).calls), calls, strict=True):
+        turn = turn.but(calls=calls)
+    ids, counted, limited = snapshot.ids, 0, snapshot.tool_calls
+    flights: list[Flight] = []
+    first = RUNNING
+    for call, verdict in zip(calls, found, strict=True):
         ids = ids.add(call.wire_id)
-        counted += found.counted
-        if found.counted and call.limit is not None:
-            used[call.name] = used.get(call.name, 0) + 1
-        flights.append(
-            Flight(call, QUEUED)
-            if found.outcome is None
-            else Flight(call, ANSWERED, 0, CallResult.of(call, found.outcome, found.content, found.code))
-        )
-    admitted = snapshot.but(
-        turn=turn, ids=ids, calls=snapshot.calls + counted, tool_calls=tuple(used.items()), flights=tuple(flights)
-    )
-    return _started(admitted, rules.startable(admitted)[:1])
+        counted += verdict.counted
+        if call.limit is not None and verdict.counted:
+            limited = _one_more(limited, call.name)
+        if verdict.outcome is None:
+            flights.append(Flight(call, first))
+            first = QUEUED
+        else:
+            result = CallResult.of(call, verdict.outcome, verdict.content, verdict.code)
+            flights.append(Flight(call, ANSWERED, 0, result))
+    return snapshot.but(turn=turn, ids=ids, calls=snapshot.calls + counted, tool_calls=limited, flights=tuple(flights))
+
+
+def _one_more(counts: tuple[tuple[str, int], ...], name: str) -> tuple[tuple[str, int], ...]:
+    counted = dict(counts)
+    counted[name] = counted.get(name, 0) + 1
+    return tuple(counted.items())
 
 
 # --- calls under way ----------------------------------------------------------------------------------
@@ -143,18 +148,20 @@ def admit(snapshot: Snapshot, event: Event) -> Snapshot:
 
 def start_queued(snapshot: Snapshot, event: Event) -> Snapshot:
     """Grant every queued call that fits."""
-    return _started(snapshot, rules.startable(snapshot))
+    flights = list(snapshot.flights)
+    for flight in rules.startable(snapshot):
+        flights[flight.call.place] = Flight(flight.call, RUNNING, flight.losses)
+    return snapshot.but(flights=tuple(flights))
 
 
 def record(snapshot: Snapshot, event: CallReturned) -> Snapshot:
     """Record the result, add a sub-run's usage."""
-    result = event.result
-    spent = rules.with_usage(snapshot, event.usage) if event.usage else {}
-    flights = tuple(
-        Flight(flight.call, ANSWERED, flight.losses, result) if flight.call.key == result.key else flight
-        for flight in snapshot.flights
-    )
-    return snapshot.but(flights=flights, **spent)
+    result, flights = event.result, list(snapshot.flights)
+    flight = flights[result.place]
+    flights[result.place] = Flight(flight.call, ANSWERED, flight.losses, result)
+    if event.usage is None:
+        return snapshot.but(flights=tuple(flights))
+    return snapshot.but(flights=tuple(flights), **rules.with_usage(snapshot, event.usage))
 
 
 def record_and_close(snapshot: Snapshot, event: CallReturned) -> Snapshot:
@@ -223,8 +230,8 @@ def resolve(snapshot: Snapshot, event: CallsResolved) -> Snapshot:
 
 def append_exchange(snapshot: Snapshot, event: Event) -> Snapshot:
     """Append the exchange."""
-    results = tuple(flight.result for flight in snapshot.flights if flight.result is not None)
-    exchange = Exchange(_turn(snapshot), results)
+    results = [flight.result for flight in snapshot.flights if flight.result is not None]
+    exchange = Exchange(_turn(snapshot), tuple(results))
     identical = 0
     if snapshot.policy.max_identical_turns is not None:
         last = rules.last_exchange(snapshot.history)
@@ -242,14 +249,6 @@ def _turn(snapshot: Snapshot) -> Turn:
     return snapshot.turn
 
 
-def _started(snapshot: Snapshot, chosen: tuple[Flight, ...]) -> Snapshot:
-    return snapshot.but(
-        flights=tuple(
-            Flight(flight.call, RUNNING, flight.losses) if flight in chosen else flight for flight in snapshot.flights
-        )
-    )
-
-
 def _changed(snapshot: Snapshot, phases: tuple[str, ...], change: Callable[[Flight], Flight]) -> Snapshot:
     return snapshot.but(
         flights=tuple(change(flight) if flight.phase in phases else flight for flight in snapshot.flights)
@@ -257,10 +256,9 @@ def _changed(snapshot: Snapshot, phases: tuple[str, ...], change: Callable[[Flig
 
 
 def _changed_call(snapshot: Snapshot, event: CallLost, change: Callable[[Flight], Flight]) -> Snapshot:
-    key = (event.step, event.place)
-    return snapshot.but(
-        flights=tuple(change(flight) if flight.call.key == key else flight for flight in snapshot.flights)
-    )
+    flights = list(snapshot.flights)
+    flights[event.place] = change(flights[event.place])
+    return snapshot.but(flights=tuple(flights))
 
 
 def _unknown(flight: Flight) -> Flight:

@@ -1,0 +1,193 @@
+"""The host on asyncio; imported by ``run_async`` when it is called, so that importing the library is light."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from loopmachine.events import CallReturned, ModelFailed, Resumed
+from loopmachine.hosts import POLL_SECONDS, Host
+from loopmachine.records import Call, CallResult
+from loopmachine.requests import (
+    AskApproval,
+    AskModel,
+    InterruptCalls,
+    InterruptModel,
+    PollCancel,
+    Request,
+    StartCalls,
+)
+from loopmachine.result import Result
+from loopmachine.tools import CancelToken
+
+Child = asyncio.Future[Any]
+DEADLINE = "cut short at the deadline"
+
+
+class AsyncHost(Host):
+    """``run_async``: async models and tools as tasks, sync ones on threads."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.children: dict[Child, Call | None] = {}  #: what runs; None is the model
+        self.cut: dict[Child, str] = {}  #: why a child was cancelled
+        self.pool: ThreadPoolExecutor | None = None
+        self.wake: Child = asyncio.get_running_loop().create_future()
+        self.heard_wake = False
+
+    async def run(self, resumed: Resumed | None) -> Result:
+        """Drive the loop until nothing is left to perform."""
+        self.begin(resumed)
+        forget = self.cancel.subscribe(self.woken) if isinstance(self.cancel, CancelToken) else None
+        try:
+            while self.todo or self.children:
+                if self.todo:
+                    await self.perform(self.todo.popleft())
+                else:
+                    await self.settle()
+        except BaseException:
+            await self.wind_down()
+            raise
+        finally:
+            if forget is not None:
+                forget()
+            if self.pool is not None:
+                self.pool.shutdown()
+            result = self.end()
+        return result
+
+    def woken(self) -> None:
+        """A cancel token was set, in whatever thread."""
+        aio = self.wake.get_loop()
+        aio.call_soon_threadsafe(lambda: None if self.wake.done() else self.wake.set_result(None))
+
+    async def perform(self, request: Request) -> None:
+        """Do what the machine asks for."""
+        if isinstance(request, PollCancel):
+            if request.not_before is not None:
+                await self.pause(request.not_before - self.clock())
+            self.tell(self.polled())
+        elif isinstance(request, AskModel):
+            self.ask(request)
+        elif isinstance(request, StartCalls):
+            for call in request.calls:
+                self.start(call)
+        elif isinstance(request, InterruptModel | InterruptCalls):
+            self.cut_short("cut short by a cancel or a spent budget")
+        elif isinstance(request, AskApproval) and self.approve is not None:
+            verdicts = [(call, self.approve(call)) for call in request.calls]
+            self.decide([(call, await said if inspect.isawaitable(said) else said) for call, said in verdicts])
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, or until cancelled."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not (self.cancel is not None and self.cancel()):
+            if isinstance(self.cancel, CancelToken):
+                await asyncio.wait([self.wake], timeout=left)
+            else:
+                await asyncio.sleep(left if self.cancel is None else min(left, POLL_SECONDS))
+
+    def ask(self, request: AskModel) -> None:
+        """Ask the model, as a task or on a thread."""
+        arguments = self.arguments(request)
+        if _is_async(self.model):
+            self.spawn(None, self.model(*arguments))
+        else:
+            self.thread(None, lambda: self.model(*arguments))
+
+    def start(self, call: Call) -> None:
+        """Run a call, as a task or on a thread."""
+        progress = self.progress(call)
+        if self.loop.toolbox.is_async(call):
+            self.spawn(call, self.loop.perform_async(call, progress=progress))
+        else:
+            self.thread(call, lambda: self.loop.perform(call, progress=progress))
+
+    def spawn(self, call: Call | None, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self.children[asyncio.ensure_future(coroutine)] = call
+
+    def thread(self, call: Call | None, function: Callable[[], Any]) -> None:
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
+        running = asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, function)
+        self.children[running] = call
+
+    def cut_short(self, why: str) -> None:
+        """Cancel the tasks; what runs on a thread can't be, and its outcome is kept."""
+        for child in self.children:
+            if isinstance(child, asyncio.Task) and child not in self.cut:
+                self.cut[child] = why
+                child.cancel()
+
+    async def settle(self) -> None:
+        """Wait for a child, for a cancel, or for the deadline."""
+        wake = [] if self.heard_wake else [self.wake]
+        await asyncio.wait([*self.children, *wake], timeout=self.left(), return_when=asyncio.FIRST_COMPLETED)
+        if wake and self.wake.done():
+            self.heard_wake = True
+            self.cancel_told()
+        left = self.left()
+        if left is not None and left <= 0:
+            self.cut_short(DEADLINE)
+        for child in [child for child in self.children if child.done()]:
+            passing = self.harvest(child)
+            if passing is not None:
+                raise passing
+
+    def left(self) -> float | None:
+        """Seconds until the deadline, while there is a task that it would cut short."""
+        deadline = self.loop.snapshot.deadline
+        tasks = any(isinstance(child, asyncio.Task) and child not in self.cut for child in self.children)
+        return None if deadline is None or not tasks else max(0.0, deadline - self.clock())
+
+    def harvest(self, child: Child) -> BaseException | None:
+        """Tell what a child that is done brought; what has to pass through the host is given back."""
+        call, why = self.children.pop(child), self.cut.pop(child, "")
+        raised = None if child.cancelled() else child.exception()
+        if call is None:
+            self.model_done(child, raised, why)
+        elif child.cancelled():
+            self.returned(call, *(("interrupted", why) if why else ("failed", "CancelledError")))
+        elif raised is None:
+            self.tell(CallReturned(child.result(), at=self.clock()))
+        else:
+            self.returned(call, "interrupted", f"interrupted by {type(raised).__name__}")
+        return None if isinstance(raised, Exception) else raised
+
+    def returned(self, call: Call, outcome: str, content: str) -> None:
+        self.tell(CallReturned(CallResult.of(call, outcome, content), at=self.clock()))
+
+    def model_done(self, child: Child, raised: BaseException | None, why: str) -> None:
+        """Tell what the model brought; what passes through the host is not told."""
+        now = self.clock()
+        if not child.cancelled() and raised is None:
+            reply = child.result()
+            if inspect.isawaitable(reply):  # a plain function that hands out a coroutine
+                self.children[asyncio.ensure_future(reply)] = None
+            else:
+                self.took(self.loop.replied(reply, at=now))
+        elif why:
+            self.tell(ModelFailed("cut_short", why, timed_out=why == DEADLINE, at=now))
+        elif raised is None or isinstance(raised, Exception):
+            self.took(self.loop.failed(raised or asyncio.CancelledError(), at=now))
+
+    async def wind_down(self) -> None:
+        """Cancel the tasks, await all children, and record what the calls brought."""
+        self.cut_short("cut short: the host was cancelled")
+        while not all(child.done() for child in self.children):
+            try:
+                await asyncio.wait(self.children)
+            except asyncio.CancelledError:  # one cancellation is on its way out already
+                continue
+        for child, call in list(self.children.items()):
+            if call is not None:
+                self.harvest(child)
+
+
+def _is_async(model: Any) -> bool:
+    return inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(getattr(model, "__call__", None))  # noqa: B004

@@ -1,0 +1,278 @@
+"""A run driven step by step: the machine's state together with the toolbox and the wire it speaks."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import attrs
+
+from loopmachine import codec, notices
+from loopmachine.definition import Definition
+from loopmachine.errors import ModelError
+from loopmachine.events import Event, ModelFailed, ModelReplied
+from loopmachine.frozen import freeze, thaw
+from loopmachine.history import History, Ids
+from loopmachine.limits import Budget, Policy, Usage
+from loopmachine.machine import Advance, live, outstanding, replay, step
+from loopmachine.records import Call, CallResult, Exchange, Snapshot, UserMessage
+from loopmachine.requests import AskModel, Request
+from loopmachine.result import Result
+from loopmachine.table import TOOL_LOOP
+from loopmachine.tools import Context, Toolbox
+from loopmachine.wire import PLAIN, WIRES, Encoding, Wire
+
+FORMAT = 1  #: of the JSON that ``to_json`` writes
+
+Price = Callable[[Usage], float | None]
+ErrorText = str | Callable[[Exception], str]
+
+
+class Loop:
+    """One run of the tool-calling loop, for workflow code that owns its own IO.
+
+    Perform what ``requests`` asks for and tell the machine with ``send`` (a reply with ``replied``) until it is
+    ``finished``. ``at`` is your clock, in seconds. At any rest ``to_json`` gives the whole run as text.
+    Raises TypeError or ValueError, by name, for anything that it can't be made of.
+    """
+
+    def __init__(
+        self,
+        prompt: str | None = None,
+        *,
+        tools: Iterable[Any] = (),
+        budget: Budget | None = None,
+        policy: Policy | None = None,
+        wire: Wire = PLAIN,
+        history: History | None = None,
+        system: str | None = None,
+        context: Any = None,
+        price: Price | None = None,
+        cancel: Any = None,
+        definition: Definition = TOOL_LOOP,
+        at: float,
+    ) -> None:
+        chosen = Policy() if policy is None else policy
+        limits = Budget() if budget is None else budget
+        for name, value, kind in (("policy", chosen, Policy), ("budget", limits, Budget)):
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, not {value!r}")
+        error_text = chosen.error_text
+        if callable(error_text):  # a callable is no part of a snapshot
+            chosen = attrs.evolve(chosen, error_text="callable")
+        start = _start(prompt, history, definition.initial, at).but(budget=limits, policy=chosen)
+        self._assemble(start, tools, error_text, wire, system, context, price, cancel, definition)
+
+    def _assemble(
+        self,
+        start: Snapshot,
+        tools: Iterable[Any],
+        error_text: ErrorText,
+        wire: Wire,
+        system: str | None,
+        context: Any,
+        price: Price | None,
+        cancel: Any,
+        definition: Definition,
+    ) -> None:
+        if error_text == "callable":
+            raise ValueError("error_text: this run's policy has a callable; give it again as error_text=")
+        self.definition = definition
+        self.toolbox = Toolbox(tools)
+        self.wire = wire
+        self.system = system
+        self.context = context
+        self.price = price
+        self.cancel = cancel
+        self.error_text = error_text
+        self.warn: Callable[[notices.Warning], None] = _log
+        self.driven = False  #: a host is at work on it
+        self.observer_failed = False  #: which is reported once
+        self.snapshot = self._start = start
+        self._machine = live(definition)
+        self._asking = outstanding(definition, start)
+        self._encoding = Encoding(wire, system)
+        self._offer = [freeze(tool) for tool in wire.offer(self.toolbox.schemas())]
+
+    # --- what it wants, and what it is told ---------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """The run is in a final state."""
+        return self.definition.states[self.snapshot.state].final is not None
+
+    @property
+    def waiting(self) -> tuple[Request, ...]:
+        """All outstanding requests as the machine made them, an AskModel without its messages."""
+        return self._asking
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All outstanding requests; an AskModel holds messages, tools and system in the wire's shape."""
+        return tuple(self.asking(one) if isinstance(one, AskModel) else one for one in self._asking)
+
+    def send(self, event: Event) -> Advance:
+        """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit."""
+        asked = self._asking
+        after = step(self._machine, self.definition, self.snapshot, event, asked)
+        self.snapshot = after
+        self._asking = asking = outstanding(self.definition, after)
+        return Advance(after, after.log[-1][1], event, asked, asking)
+
+    def asking(self, ask: AskModel) -> AskModel:
+        """The request with what the model is to be given, all of it its own to do anything with."""
+        offered = ask.tool_choice != "none" or self.wire.needs_schemas
+        return ask.but(
+            messages=self._encoding.messages(self.snapshot.history),
+            tools=self._encoding.listed(self._offer if offered else []),
+            system=self.wire.aside(self.system),
+            cancel=self.cancel,
+        )
+
+    def replied(self, reply: Any, *, at: float) -> Advance:
+        """Tell the machine what the model replied, in the wire's shape. A reply of no shape is a malformed turn."""
+        turn = self.wire.decode(reply)
+        if turn.usage is not None and turn.usage.cost_usd is None and self.price is not None:
+            turn = turn.but(usage=self._priced(turn.usage, self.price))
+        return self.send(ModelReplied(self.toolbox.prepare(turn, self.snapshot.steps, self.snapshot.ids), at=at))
+
+    def failed(self, error: BaseException, *, at: float, timed_out: bool = False) -> Advance:
+        """Tell the machine that asking the model raised. Only a ModelError can say that it may be asked again."""
+        if isinstance(error, ModelError):
+            return self.send(
+                ModelFailed(error.code, error.message, error.retryable, error.retry_after, timed_out, at=at)
+            )
+        return self.send(ModelFailed(type(error).__name__, str(error), timed_out=timed_out, at=at))
+
+    def _priced(self, usage: Usage, price: Price) -> Usage:
+        try:
+            cost = price(usage)
+            return attrs.evolve(usage, cost_usd=cost)
+        except Exception as wrong:  # a price that isn't known is never zero: usage_missing says so at the gate
+            self.warn(notices.Warning(f"price: no cost for {usage!r}: {type(wrong).__name__}: {wrong}"))
+            return usage
+
+    # --- tools --------------------------------------------------------------------------------------------
+
+    def perform(self, call: Call, *, progress: Callable[..., None] | None = None) -> CallResult:
+        """Run a sync tool for a granted call; whatever it raises becomes a result that says so."""
+        return self.toolbox.perform(
+            call,
+            self._context(call, progress),
+            error_text=self.error_text,
+            max_chars=self.snapshot.policy.max_result_chars,
+        )
+
+    async def perform_async(self, call: Call, *, progress: Callable[..., None] | None = None) -> CallResult:
+        """The same for an async tool. A CancelledError passes through."""
+        return await self.toolbox.perform_async(
+            call,
+            self._context(call, progress),
+            error_text=self.error_text,
+            max_chars=self.snapshot.policy.max_result_chars,
+        )
+
+    # --- the run as a whole -------------------------------------------------------------------------------
+
+    def result(self) -> Result:
+        """The run as it stands."""
+        return Result(self.definition, self.snapshot, self)
+
+    def to_json(self) -> str:
+        """The whole run as text: how it began, every event, and the rows taken. Callables are no part of it."""
+        return freeze(
+            {
+                "format": FORMAT,
+                "wire": self.wire.name,
+                "system": self.system,
+                "start": codec.plain(self._start),
+                "events": [codec.plain(event) for event in self.snapshot.events],
+                "rows": list(self.snapshot.rows),
+            }
+        )
+
+    @classmethod
+    def from_json(
+        cls,
+        text: str,
+        *,
+        tools: Iterable[Any] = (),
+        error_text: ErrorText | None = None,
+        context: Any = None,
+        price: Price | None = None,
+        cancel: Any = None,
+        wire: Wire | None = None,
+        definition: Definition = TOOL_LOOP,
+    ) -> Self:
+        """A run that ``to_json`` wrote, by replaying its events; callables and a wire of your own are given again.
+
+        Unknown fields of the text are ignored. Raises ValueError for text that is no such run or of a newer
+        format, ReplayDiverged where this definition does not take the events as they were taken.
+        """
+        data = _envelope(text)
+        known = WIRES.get(data["wire"]) if wire is None else wire
+        if known is None:
+            raise ValueError(f"wire: {data['wire']!r} is none of {', '.join(WIRES)}; give it as wire=")
+        start: Snapshot = codec.record(data["start"])
+        loop = cls.__new__(cls)
+        loop._assemble(
+            start,
+            tools,
+            error_text or start.policy.error_text,
+            known,
+            data["system"],
+            context,
+            price,
+            cancel,
+            definition,
+        )
+        loop.snapshot = replay(definition, start, codec.record(data["events"]), data["rows"])
+        loop._asking = outstanding(definition, loop.snapshot)
+        return loop
+
+    def _context(self, call: Call, progress: Callable[..., None] | None) -> Context:
+        return Context(
+            data=self.context, call=call, cancel=self.cancel, deadline=self.snapshot.deadline, progress=progress
+        )
+
+
+def _start(prompt: str | None, history: History | None, initial: str, at: float) -> Snapshot:
+    said = History() if history is None else history
+    if not isinstance(said, History):
+        raise TypeError(f"history must be a History, such as result.history, not {type(said).__name__}")
+    if prompt is None:
+        if not said.entries:
+            raise ValueError("a run needs a prompt, or a history to go on from")
+    elif not isinstance(prompt, str):
+        raise TypeError(f"prompt must be text, not {type(prompt).__name__}")
+    elif not prompt.strip():
+        raise ValueError("prompt must not be blank")
+    else:
+        said = said.append(UserMessage(prompt))
+    if not -math.inf < at < math.inf:
+        raise ValueError(f"at must be a finite number of seconds, not {at!r}")
+    ids = Ids(result.id for entry in said.entries if isinstance(entry, Exchange) for result in entry.results)
+    return Snapshot(state=initial, clock=at, since=at, history=said, handed_in=len(said.entries), ids=ids)
+
+
+def _envelope(text: str) -> dict[str, Any]:
+    try:
+        data = thaw(text)
+    except ValueError as wrong:
+        raise ValueError(f"this is no run that to_json wrote: it is not JSON: {wrong}") from wrong
+    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+        raise ValueError("this is no run that to_json wrote: it names no format")
+    if data["format"] > FORMAT:
+        raise ValueError(
+            f"this run is in format {data['format']}, which a newer loopmachine wrote; this one reads format {FORMAT}"
+        )
+    missing = {"wire", "system", "start", "events", "rows"} - data.keys()
+    if missing:
+        raise ValueError(f"this is no run that to_json wrote: it has no {', '.join(sorted(missing))}")
+    return data
+
+
+def _log(warning: notices.Warning) -> None:
+    logging.getLogger("loopmachine").warning(warning.text)

@@ -1,0 +1,24 @@
+"""What observers are told beside each Advance."""
+
+from __future__ import annotations
+
+import attrs
+
+from loopmachine.records import Call
+
+
+@attrs.frozen
+class Progress:
+    """How far a running call has come, in the tool's own words and units."""
+
+    call: Call
+    done: float
+    total: float | None = None
+    text: str = ""
+
+
+@attrs.frozen
+class Warning:  # noqa: A001  the word for it; always read as notices.Warning
+    """Something that harmed nothing and that somebody should know."""
+
+    text: str

@@ -1,0 +1,53 @@
+"""What is wrong with arguments: where, and in which words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+from typing import Final as Constant
+
+import attrs
+
+from loopmachine.tools.words import cut, printable, quoted, show
+
+MOST_FAULTS: Constant = 20  #: that are told at once
+
+
+@attrs.frozen
+class Fault:
+    """What is wrong at a place. ``foreign``: the value is of another kind than is wanted."""
+
+    path: tuple[str | int, ...]
+    text: str
+    foreign: bool = False
+
+    def __str__(self) -> str:
+        return f"{where(self.path)}: {self.text}"
+
+
+Faults = Sequence[Fault]
+NONE: Constant[Faults] = ()
+
+
+def where(path: Iterable[str | int]) -> str:
+    """A place in the arguments as a tool's author writes it: ``orders[0].price``."""
+    words = ""
+    for step in path:
+        if isinstance(step, int):
+            words += f"[{step}]"
+        elif re.fullmatch(r"\w+", step):
+            words += f".{cut(printable(step))}"
+        else:
+            words += f"[{quoted(step)}]"
+    return words.removeprefix(".") or "the arguments"
+
+
+def under(step: str | int, faults: Faults) -> list[Fault]:
+    """The faults of a part, seen from the whole."""
+    return [Fault((step, *fault.path), fault.text, fault.foreign) for fault in faults]
+
+
+def instead(value: Any, wanted: str, more: str = "", *, foreign: bool = False) -> list[Fault]:
+    """One fault: the value that stands where something else is wanted."""
+    return [Fault((), f"{show(value)} where {wanted} is wanted{more}", foreign)]

@@ -1,0 +1,57 @@
+"""Words for the model: values shown short, near names, lists of what is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+from typing import Final as Constant
+
+SHOWN: Constant = 80  #: characters of a value that a sentence shows
+LISTED: Constant = 50  #: names that a sentence lists
+NEAR: Constant = 60  #: characters of a name that is compared with others; comparing costs the square of it
+
+_encoder = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
+def printable(text: str) -> str:
+    """The text, a lone surrogate in it written as its escape: UTF-8 can carry it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def cut(text: str, at: int = SHOWN) -> str:
+    """The text, or its beginning and three dots: at most ``at`` characters."""
+    return text if len(text) <= at else text[: at - 3] + "..."
+
+
+def show(value: Any) -> str:
+    """A value as JSON, cut at 80 characters; of a long one no more is written than is shown."""
+    shown = ""
+    for piece in _encoder.iterencode(value):
+        shown += piece[: SHOWN + 1]
+        if len(shown) > SHOWN:
+            break
+    return cut(printable(shown))
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, cut."""
+    return repr(cut(printable(name)))
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names, at most 50 of them, or "none"."""
+    every = list(names)
+    more = f" and {len(every) - LISTED} more" if len(every) > LISTED else ""
+    return (", ".join(every[:LISTED]) or "none") + more
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """"; did you mean 'x'?" for the nearest of the known names, blank where none is near."""
+    if len(name) > NEAR:
+        return ""
+    import difflib
+
+    folded = {one.casefold(): one for one in known[:500] if len(one) <= NEAR}
+    found = difflib.get_close_matches(name.casefold(), list(folded), n=1)
+    return f"; did you mean {folded[found[0]]!r}?" if found else ""

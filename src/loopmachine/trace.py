@@ -1,0 +1,137 @@
+"""A run told step by step, from the event log of its snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from loopmachine.definition import Definition
+from loopmachine.events import CallReturned, ModelFailed, ModelReplied
+from loopmachine.limits import Usage
+from loopmachine.records import Call, CallResult, Exchange, Snapshot
+
+WIDTH = 100  #: characters that a text of the printed trace is cut to
+
+
+def own_results(snapshot: Snapshot) -> Iterator[CallResult]:
+    """The results that this run brought, in the order their calls were asked for."""
+    for entry in snapshot.history.entries[snapshot.handed_in :]:
+        if isinstance(entry, Exchange):
+            yield from entry.results
+    for flight in snapshot.flights:
+        if flight.result is not None:
+            yield flight.result
+
+
+def steps(definition: Definition, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Plain data: what each step brought, when (on the clock of ``at``), and what its calls brought."""
+    results = {result.key: result for result in own_results(snapshot)}
+    returned = {event.result.key: event.at for event in snapshot.events if isinstance(event, CallReturned)}
+    found: list[dict[str, Any]] = []
+    for event, rows in snapshot.log:
+        if isinstance(event, ModelReplied):
+            turn = event.turn
+            calls = [_call(call, results.get(call.key), returned.get(call.key)) for call in turn.calls]
+            found[-1].update(
+                kind=turn.kind,
+                text=turn.text,
+                stop=turn.stop,
+                fault=turn.fault,
+                usage=_usage(turn.usage),
+                calls=calls,
+                replied_at=event.at,
+            )
+        elif isinstance(event, ModelFailed):
+            failure = f"{event.code}: {event.message}"
+            found[-1].update(kind="failed", fault=failure, usage=_usage(event.usage), replied_at=event.at)
+        if any(_asks(definition, row) for row in rows):
+            found.append({"step": len(found) + 1, "kind": "unanswered", "asked_at": event.at, "calls": []})
+    return found
+
+
+def _asks(definition: Definition, row: str) -> bool:
+    return definition.row(row).to == "awaiting_model" and not row.startswith("awaiting_model/")
+
+
+def _usage(usage: Usage | None) -> dict[str, Any] | None:
+    return attrs.asdict(usage) if usage else None
+
+
+def _call(call: Call, result: CallResult | None, returned_at: float | None) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "outcome": result.outcome if result else None,
+        "content": result.content if result else None,
+        "returned_at": returned_at,
+    }
+
+
+def explain(definition: Definition, snapshot: Snapshot) -> str:
+    """Why the run stands where it stands: the last row, its guard, and the numbers that the guard saw."""
+    state = definition.states[snapshot.state]
+    rows = snapshot.rows
+    if not rows:
+        return f"{state.name}: nothing has happened yet. {state.doc}"
+    row = definition.row(rows[-1])
+    guard = (
+        f"[{row.guard.__name__}] held: {row.guard.__doc__}" if row.guard else f"no guard before it held. {state.doc}"
+    )
+    facts = [f"{state.name}, by {rows[-1]} {guard}", spent(snapshot)]
+    if snapshot.failure is not None:
+        facts.append(f"the model failed with {snapshot.failure.code}: {snapshot.failure.message}")
+    if snapshot.turn is not None:
+        calls = "".join(f"; it called {call.name} as {call.id!r}" for call in snapshot.turn.calls)
+        facts.append(f"the last turn was {snapshot.turn.kind}, its stop reason {snapshot.turn.stop!r}{calls}")
+        facts += [snapshot.turn.fault] if snapshot.turn.fault else []
+    if snapshot.cancelled:
+        facts.append(f"cancelled{': ' if snapshot.cancel_reason else ''}{snapshot.cancel_reason}")
+    return "\n".join(facts)
+
+
+def spent(snapshot: Snapshot) -> str:
+    """What was used, each beside its limit where there is one."""
+    spend, budget = snapshot.spend, snapshot.budget
+    unknown = [f"{spend.unpriced} without cost"] if spend.unpriced else []
+    unknown += [f"{spend.unmetered} without tokens"] if spend.unmetered else []
+    used = [
+        _of("steps", spend.steps, budget.max_steps),
+        _of("calls", spend.calls, budget.max_calls),
+        _of("seconds", round(spend.seconds, 3), budget.max_seconds),
+        _of("cost_usd", round(spend.cost_usd, 6), budget.max_cost_usd),
+        _of("tokens", spend.tokens, budget.max_tokens),
+    ]
+    return ", ".join(used + unknown)
+
+
+def _of(name: str, used: float, limit: float | None) -> str:
+    return f"{name} {used}" if limit is None else f"{name} {used} of {limit}"
+
+
+def text(definition: Definition, snapshot: Snapshot) -> str:
+    """The run as lines: one a step and a call, then what ended it and the spend."""
+    lines = []
+    for step in steps(definition, snapshot):
+        said = step.get("text") or step.get("fault") or ""
+        lines.append(f"step {step['step']}  {step['kind']}{_quoted(said)}")
+        for call in step["calls"]:
+            outcome = call["outcome"] or "not answered"
+            lines.append(f"  {call['name']}({_short(call['arguments'])}) -> {outcome}{_quoted(call['content'] or '')}")
+    failed = [result for result in own_results(snapshot) if result.outcome != "ok"]
+    state = definition.states[snapshot.state]
+    lines.append(f"{'stop' if state.final else 'waits'}: {state.status}")
+    tools = sorted({result.name for result in own_results(snapshot)})
+    lines.append(f"tools: {', '.join(tools) or 'none'}; failed: {len(failed)}; {spent(snapshot)}")
+    return "\n".join(lines)
+
+
+def _quoted(said: str) -> str:
+    return f": {_short(said)}" if said else ""
+
+
+def _short(value: Any) -> str:
+    line = " ".join(str(value).split())
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..."

@@ -1,0 +1,155 @@
+"""The face that every wire has. A wire is one message shape: it writes a history in it, and reads a reply of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import attrs
+
+from loopmachine.frozen import freeze, thaw
+from loopmachine.history import Entry, History
+from loopmachine.limits import Usage
+from loopmachine.records import (
+    MALFORMED,
+    REFUSED,
+    STOP_REASONS,
+    TRUNCATED,
+    Call,
+    Exchange,
+    Final,
+    Note,
+    Turn,
+    UserMessage,
+)
+from loopmachine.wire.fields import Unreadable
+
+
+@attrs.frozen
+class Encoded:
+    """What a model is sent, in the shape of a wire: all of it fresh plain JSON."""
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    system: Any = None  #: the system text where the wire takes it apart from the messages
+
+
+class Wire(ABC):
+    """One message shape."""
+
+    name: ClassVar[str]
+    #: Servers refuse a history with calls that comes without the tools: to offer none, send tool choice "none".
+    needs_schemas: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return f"<wire {self.name}>"
+
+    def encode(self, history: History, tools: Iterable[Mapping[str, Any]] = (), system: str | None = None) -> Encoded:
+        """A history, the tools (each as ``{"name", "description", "input_schema"}``) and the system text."""
+        messages = self.lead(system)
+        for entry in history.entries:
+            messages += self.entry(entry)
+        return Encoded(messages, self.offer(tools), self.aside(system))
+
+    def lead(self, system: str | None) -> list[dict[str, Any]]:
+        """The messages that come before the history."""
+        return []
+
+    def aside(self, system: str | None) -> Any:
+        """The system text where the wire takes it apart from the messages, else None."""
+        return None
+
+    @abstractmethod
+    def entry(self, entry: Entry) -> list[dict[str, Any]]:
+        """One entry of a history: a user message, an exchange, a note or the final. TypeError for another."""
+
+    def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The tools, each given as ``{"name", "description", "input_schema"}``."""
+        return [thaw(freeze(dict(one))) for one in schemas]
+
+    def decode(self, reply: object) -> Turn:
+        """The turn that a reply brings; a Turn is taken as it is.
+
+        Never raises an Exception: a reply that can't be read is a malformed turn whose ``fault`` begins with the
+        field. Usage and stop reason are read first; after an abort reason no call is looked at.
+        """
+        text, stop, fault = "", "", ""
+        usage: Usage | None = None
+        payload: str | None = None
+        calls: tuple[Call, ...] = ()
+        try:
+            if isinstance(reply, Turn):
+                return reply
+            body = self._body(reply)
+            usage = self._usage(body)
+            stop = self._stop(body)
+            payload = self._payload(body)
+            said = body if payload is None else thaw(payload)
+            text = self._text(said)
+            if not (stop and aborts(stop)):
+                calls = self._calls(said)
+        except Unreadable as wrong:
+            fault = str(wrong)
+        except Exception as error:
+            fault = f"reply: reading it raises {type(error).__name__}"
+        return Turn(text, calls, stop, usage, payload, self.name, fault)
+
+    @abstractmethod
+    def _body(self, reply: object) -> Any:
+        """The reply as the methods below read it, which raise Unreadable where they can't."""
+
+    @abstractmethod
+    def _usage(self, body: Any) -> Usage | None:
+        """What was used; a value that can't be right is not reported."""
+
+    @abstractmethod
+    def _stop(self, body: Any) -> str:
+        """The stop reason, word for word; blank where there is none."""
+
+    def _payload(self, body: Any) -> str | None:
+        """The provider's own message as JSON text, which is then what is read; None where none goes back."""
+        return None
+
+    @abstractmethod
+    def _text(self, said: Any) -> str:
+        """What the model said, from its message."""
+
+    @abstractmethod
+    def _calls(self, said: Any) -> tuple[Call, ...]:
+        """What the model asks for, from its message, whose text was read."""
+
+
+def aborts(stop: str) -> bool:
+    """The stop reason says that the turn was cut, refused or broken."""
+    return STOP_REASONS.get(stop.lower()) in (TRUNCATED, REFUSED, MALFORMED)
+
+
+class ProviderWire(Wire):
+    """A shape of messages with a ``role``, in which a turn goes back as the provider sent it."""
+
+    def entry(self, entry: Entry) -> list[dict[str, Any]]:
+        match entry:
+            case UserMessage() | Note():
+                return [{"role": "user", "content": entry.text}]
+            case Final():
+                return [self._said(entry.turn)]
+            case Exchange():
+                return [self._said(entry.turn), *self._answered(entry)]
+        raise TypeError(f"a history holds user messages, exchanges, notes and finals, not {type(entry).__name__}")
+
+    def _said(self, turn: Turn) -> dict[str, Any]:
+        payload = turn.payload if turn.wire == self.name else None
+        return self._made(turn) if payload is None else self._replayed(payload, turn)
+
+    @abstractmethod
+    def _replayed(self, payload: Any, turn: Turn) -> dict[str, Any]:
+        """The assistant's message from a fresh copy of its payload, in which a server refuses nothing."""
+
+    @abstractmethod
+    def _made(self, turn: Turn) -> dict[str, Any]:
+        """The assistant's message from its text and calls."""
+
+    @abstractmethod
+    def _answered(self, exchange: Exchange) -> list[dict[str, Any]]:
+        """The results of all calls, in the order they were asked for."""

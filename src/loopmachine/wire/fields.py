@@ -1,0 +1,149 @@
+"""What the fields of a reply may hold, and what a server takes of what the model wrote."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+from typing import Final as Constant
+
+import msgspec
+
+from loopmachine.frozen import freeze
+from loopmachine.records import Call
+
+_MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
+
+
+class Unreadable(Exception):
+    """What is wrong with a reply, the field first; it ends as the fault of a turn."""
+
+
+# --- reading --------------------------------------------------------------------------------------------
+
+
+def kind_of(value: object) -> str:
+    """What a value is, for a sentence."""
+    return "null" if value is None else type(value).__name__
+
+
+def string(value: object, field: str) -> str:
+    """The text of a field that must have one."""
+    if type(value) is str:
+        return value
+    if isinstance(value, str):  # a subclass, such as an enum's, is no JSON
+        return str.__str__(value)
+    raise Unreadable(
+        f"{field}: it is missing" if value is None else f"{field}: it must be a string, not {kind_of(value)}"
+    )
+
+
+def filled(value: object, field: str) -> str:
+    """The text of a field that must say something."""
+    text = value if type(value) is str else string(value, field)
+    if not text or text.isspace():
+        raise Unreadable(f"{field}: it is blank")
+    return text
+
+
+def optional(value: object, field: str) -> str:
+    """The text of a field that may be absent, then blank."""
+    return "" if value is None else string(value, field)
+
+
+def provider_id(value: object, field: str) -> str:
+    """A provider's id of a call. Blank is absent: the loop, which knows the step, makes one up."""
+    text = optional(value, field)
+    return "" if text.isspace() else text
+
+
+def arguments(value: object, field: str) -> str:
+    """The arguments of a call as JSON text, as written where they are text; absent ones are none."""
+    if isinstance(value, dict):
+        return frozen(value, field)
+    if value is None:
+        return "{}"
+    if isinstance(value, str):
+        return string(value, field)
+    if isinstance(value, Mapping):
+        return frozen(dict(value), field)
+    raise Unreadable(f"{field}: it must be an object or JSON text, not {kind_of(value)}")
+
+
+def frozen(value: object, field: str) -> str:
+    """A value that must be there, as JSON text."""
+    if value is None:
+        raise Unreadable(f"{field}: it is missing")
+    try:
+        return freeze(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unreadable(f"{field}: it is no JSON ({type(error).__name__})") from None
+
+
+def opened(reply: object) -> dict[str, Any]:
+    """A provider's reply: a mapping, or an SDK's object as one."""
+    if isinstance(reply, Mapping):
+        return dict(reply)
+    if callable(dump := getattr(reply, "model_dump", None)):
+        # Only what the server sent. The warnings would be about values of the server's that the SDK does not know.
+        body = dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+        if isinstance(body, dict):
+            return body
+    raise Unreadable(f"reply: it must be a mapping, an SDK's object or a Turn, not {kind_of(reply)}")
+
+
+def listed(value: object, field: str, what: str) -> list[dict[str, Any]]:
+    """A list of objects."""
+    if not isinstance(value, list):
+        raise Unreadable(f"{field}: it must be a list of {what}s, not {kind_of(value)}")
+    for place, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise Unreadable(f"{field}[{place}]: it must be a {what}, an object, not {kind_of(item)}")
+    return value
+
+
+def text_of(blocks: list[dict[str, Any]], field: str) -> str:
+    """The texts of all text blocks, joined. Each block must have a type."""
+    said = []
+    for place, block in enumerate(blocks):
+        if string(block.get("type"), f"{field}[{place}].type") == "text":
+            said.append(string(block.get("text"), f"{field}[{place}].text"))
+    return "".join(said)
+
+
+def count(value: object) -> int | None:
+    """A number of tokens; whatever is none is not reported."""
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def dollars(value: object) -> float | None:
+    """A cost; whatever is none is not reported."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max:
+        return float(value)
+    return None
+
+
+def model_name(value: object) -> str:
+    """The model's name, blank where it is not reported."""
+    return string(value, "model") if isinstance(value, str) else ""
+
+
+# --- writing --------------------------------------------------------------------------------------------
+
+
+def arguments_sent(call: Call) -> dict[str, Any]:
+    """The arguments that go back to a model: what it wrote if that is a JSON object, else an empty one."""
+    return _object(call.arguments_text) or {}
+
+
+def arguments_text_sent(call: Call) -> str:
+    """The same as text, as the model wrote it."""
+    return "{}" if _object(call.arguments_text) is None else call.arguments_text
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(text)  # as strict as servers are: no NaN, no lone surrogate
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,122 @@
+"""PLAIN: this library's own shape, for models that are plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from reprlib import repr as shown
+from typing import Any
+from typing import Final as Constant
+
+from loopmachine.history import Entry
+from loopmachine.limits import Usage
+from loopmachine.records import Call, Exchange
+from loopmachine.wire.base import Wire
+from loopmachine.wire.fields import (
+    Unreadable,
+    arguments,
+    arguments_sent,
+    count,
+    dollars,
+    filled,
+    kind_of,
+    model_name,
+    optional,
+)
+
+#: The kinds of reply that answer, each with the field of the answer.
+_ANSWERS: Constant = {"final": "text", "text": "content"}
+_ASKS: Constant = ("call", "calls", "tool_calls")  #: the kinds of reply that ask for calls
+_MAPPING: Constant = (dict, Mapping)  # dict first: the question to Mapping is slow
+
+
+class Plain(Wire):
+    """Messages and replies with a ``kind``, as a History iterates them. A turn has no payload here."""
+
+    name = "plain"
+
+    def lead(self, system: str | None) -> list[dict[str, Any]]:
+        return [{"kind": "system", "text": system}] if system else []
+
+    def entry(self, entry: Entry) -> list[dict[str, Any]]:
+        messages = entry.messages()
+        if isinstance(entry, Exchange):
+            asked = (message for message in messages if message["kind"] == "call")
+            for call, message in zip(entry.turn.calls, asked, strict=True):
+                message["arguments"] = arguments_sent(call)
+        return messages
+
+    def _body(self, reply: object) -> Mapping[str, Any]:
+        if isinstance(reply, _MAPPING):
+            return reply
+        raise Unreadable(f"reply: it must be a mapping or a Turn, not {kind_of(reply)}")
+
+    def _usage(self, body: Mapping[str, Any]) -> Usage | None:
+        usage = body.get("usage")
+        if usage is None or isinstance(usage, Usage):
+            return usage
+        return _usage(usage) if isinstance(usage, Mapping) else None
+
+    def _stop(self, body: Mapping[str, Any]) -> str:
+        return optional(body.get("stop"), "stop")
+
+    def _text(self, said: Mapping[str, Any]) -> str:
+        kind = said.get("kind")
+        if isinstance(kind, str):
+            if kind in _ASKS:
+                beside = "content" if kind == "tool_calls" and "text" not in said else "text"
+                return optional(said.get(beside), beside)
+            if kind in _ANSWERS:
+                return filled(said.get(_ANSWERS[kind]), _ANSWERS[kind])
+        known = ", ".join(map(repr, (*_ANSWERS, *_ASKS)))
+        raise Unreadable(f"kind: it must be one of {known}, not {shown(kind)}")
+
+    def _calls(self, said: Mapping[str, Any]) -> tuple[Call, ...]:
+        kind, calls = said["kind"], said.get("calls")
+        if kind == "call":
+            if calls:
+                raise Unreadable("calls: a reply of the kind 'call' brings one, itself")
+            return (_call(said, 0),)
+        for field in ("name", "arguments"):
+            if said.get(field):
+                raise Unreadable(f"{field}: a reply of the kind {kind!r} has none of its own")
+        if kind in _ANSWERS:
+            if calls:
+                raise Unreadable("calls: an answer brings none")
+            return ()
+        if not isinstance(calls, list | tuple):
+            raise Unreadable(f"calls: it must be a list of calls, not {kind_of(calls)}")
+        if not calls:
+            raise Unreadable("calls: it is empty")
+        return tuple(_listed_call(call, place) for place, call in enumerate(calls))
+
+
+def _listed_call(call: object, place: int) -> Call:
+    if not isinstance(call, _MAPPING):
+        raise Unreadable(f"calls[{place}]: it must be a mapping, not {kind_of(call)}")
+    try:
+        return _call(call, place)
+    except Unreadable as wrong:
+        raise Unreadable(f"calls[{place}].{wrong}") from None
+
+
+def _call(call: Mapping[str, Any], place: int) -> Call:
+    return Call(
+        filled(call.get("id"), "id"),
+        filled(call.get("name"), "name"),
+        arguments(call.get("arguments"), "arguments"),
+        place=place,
+    )
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input_tokens=count(usage.get("input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        cached_tokens=count(usage.get("cached_tokens")),
+        reasoning_tokens=count(usage.get("reasoning_tokens")),
+        cost_usd=dollars(usage.get("cost_usd")),
+        model=model_name(usage.get("model")),
+    )
+
+
+PLAIN: Constant = Plain()

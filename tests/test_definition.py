@@ -1,0 +1,447 @@
+"""A table that can't be run is refused when it is built, with every fault of it, not the first."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+import pytest
+
+from loopmachine.definition import Definition, Row, State
+from loopmachine.errors import InvalidDefinition
+from loopmachine.events import CancelPolled, CancelRequested, Event, Resumed
+from loopmachine.limits import Budget
+from loopmachine.machine import build
+from loopmachine.records import BaseSnapshot, Snapshot
+from loopmachine.requests import PollCancel
+from loopmachine.table import TOOL_LOOP
+from tests.facts import asks, brought, call, polled, walk
+
+
+def wait(snapshot: BaseSnapshot) -> tuple[PollCancel]:
+    """Somebody is to look."""
+    return (PollCancel(),)
+
+
+def due(snapshot: BaseSnapshot, event: Event) -> bool:
+    """It is late."""
+    return event.at > 1
+
+
+def kept(snapshot: BaseSnapshot, event: Event) -> BaseSnapshot:
+    """Change nothing."""
+    return snapshot
+
+
+def unexplained(snapshot: BaseSnapshot, event: Event) -> bool:
+    return False
+
+
+class Callable:
+    """A function that has no name of its own."""
+
+    def __call__(self, snapshot: BaseSnapshot, event: Event) -> bool:
+        """It is never late."""
+        return False
+
+
+START, END = State("start", "It begins.", wait), State("end", "It ends.", final="answered")
+GO = Row(CancelPolled, "end")
+
+
+def faults(table: Mapping[State, Iterable[Row]], initial: str = "start") -> tuple[str, ...]:
+    """What is wrong with a table; nothing where it can be run."""
+    try:
+        Definition(initial, table)  # type: ignore[arg-type]  # attrs converts iterables of rows
+    except InvalidDefinition as invalid:
+        return invalid.faults
+    return ()
+
+
+#: Every fault alone: the table, and all that is wrong with it.
+ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
+    "none": ({START: [GO], END: []}, ()),
+    "a row to an unknown state": (
+        {START: [Row(CancelPolled, "nowhere", due), GO], END: []},
+        ("start/1: it leads to 'nowhere', which is none of the states",),
+    ),
+    "a state that no row leads to": (
+        {START: [GO], State("lost", "Nobody comes here.", wait): [GO], END: []},
+        ("lost: no row leads here",),
+    ),
+    "a state that only unreached ones lead to": (
+        {
+            START: [GO],
+            State("lost", "Nobody comes here.", wait): [Row(CancelPolled, "found")],
+            State("found", "Nobody comes here.", wait): [Row(CancelPolled, "lost", due), GO],
+            END: [],
+        },
+        ("lost: no row leads here", "found: no row leads here"),
+    ),
+    "a state without rows": (
+        {START: [Row(CancelPolled, "stuck", due), GO], State("stuck", "It stays.", wait): [], END: []},
+        ("stuck: a trap, it has no rows and is not final",),
+    ),
+    "rows that never reach an end": (
+        {
+            START: [Row(CancelPolled, "round", due), GO],
+            State("round", "It goes round.", wait): [Row(CancelPolled, "around")],
+            State("around", "It goes round.", wait): [Row(CancelPolled, "round")],
+            END: [],
+        },
+        (
+            "round: a trap, no final state can be reached from here",
+            "around: a trap, no final state can be reached from here",
+        ),
+    ),
+    "a row after the one without a guard": (
+        {START: [GO, Row(CancelPolled, "start", due)], END: []},
+        ("start: on CancelPolled a row stands after the one without a guard and can't be taken",),
+    ),
+    "two rows without a guard": (
+        {START: [GO, Row(CancelPolled, "start")], END: []},
+        ("start: on CancelPolled a row stands after the one without a guard and can't be taken",),
+    ),
+    "an event without a row that always holds": (
+        {START: [GO, Row(Resumed, "start", due)], END: []},
+        ("start: on Resumed the last row has a guard, so nothing is taken where no guard holds",),
+    ),
+    "an auto state without a row that always holds": (
+        {START: [Row(CancelPolled, "auto")], State("auto", "It moves.", auto=True): [Row(None, "end", due)], END: []},
+        ("auto: on no event the last row has a guard, so nothing is taken where no guard holds",),
+    ),
+    "a cycle of auto states": (
+        {
+            START: [Row(CancelPolled, "one")],
+            State("one", "It moves.", auto=True): [Row(None, "other", due), Row(None, "end")],
+            State("other", "It moves.", auto=True): [Row(None, "one")],
+            END: [],
+        },
+        (
+            "one: a cycle of auto states leads back here without an event",
+            "other: a cycle of auto states leads back here without an event",
+        ),
+    ),
+    "an auto state that leads to itself": (
+        {
+            START: [Row(CancelPolled, "one")],
+            State("one", "It moves.", auto=True): [Row(None, "one", due), Row(None, "end")],
+            END: [],
+        },
+        ("one: a cycle of auto states leads back here without an event",),
+    ),
+    "a guard that is a lambda": (
+        {START: [Row(CancelPolled, "start", lambda snapshot, event: True), GO], END: []},
+        (
+            "start/1: its guard needs a name of its own, not '<lambda>'",
+            "start/1: its guard <lambda> needs a docstring, a sentence that a reviewer reads",
+        ),
+    ),
+    "a guard without a docstring": (
+        {START: [Row(CancelPolled, "start", unexplained), GO], END: []},
+        ("start/1: its guard unexplained needs a docstring, a sentence that a reviewer reads",),
+    ),
+    "an update without a docstring": (
+        {START: [Row(CancelPolled, "end", update=unexplained)], END: []},
+        ("start/1: its update unexplained needs a docstring, a sentence that a reviewer reads",),
+    ),
+    "a row on an event in an auto state": (
+        {
+            START: [Row(CancelPolled, "one")],
+            State("one", "It moves.", auto=True): [Row(CancelPolled, "end"), Row(None, "end")],
+            END: [],
+        },
+        ("one: a row on CancelPolled; the rows of an auto state have no event, those of a rest have one",),
+    ),
+    "a row without an event in a rest": (
+        {START: [GO, Row(None, "end")], END: []},
+        ("start: a row on no event; the rows of an auto state have no event, those of a rest have one",),
+    ),
+    "a final state with rows": (
+        {START: [Row(CancelPolled, "over")], State("over", "It ends.", final="limit"): [Row(CancelPolled, "start")]},
+        ("over: a final state has no rows, is not auto and asks nothing",),
+    ),
+    "a final state that is auto": (
+        {START: [Row(CancelPolled, "over")], State("over", "It ends.", auto=True, final="limit"): []},
+        ("over: a final state has no rows, is not auto and asks nothing",),
+    ),
+    "a final state that asks": (
+        {START: [Row(CancelPolled, "over")], State("over", "It ends.", wait, final="limit"): []},
+        ("over: a final state has no rows, is not auto and asks nothing",),
+    ),
+    "an unknown kind of end": (
+        {START: [Row(CancelPolled, "over")], State("over", "It ends.", final="happily"): []},
+        ("over: final must be one of answered, limit, fault, not 'happily'",),
+    ),
+    "a blank kind of end": (
+        {START: [Row(CancelPolled, "over")], State("over", "It ends.", final=""): []},
+        ("over: final must be one of answered, limit, fault, not ''",),
+    ),
+    "a state without a doc": (
+        {State("start", " \n", wait): [GO], END: []},
+        ("start: a state needs a doc, a sentence that a reviewer reads",),
+    ),
+    "a rest that asks nothing": (
+        {State("start", "It begins."): [GO], END: []},
+        ("start: a state that waits for events needs asks, which says what for",),
+    ),
+    "an auto state that asks": (
+        {START: [Row(CancelPolled, "one")], State("one", "It moves.", wait, auto=True): [Row(None, "end")], END: []},
+        ("one: an auto state asks nothing",),
+    ),
+    "a name that is no identifier": (
+        {START: [Row(CancelPolled, "the end")], State("the end", "It ends.", final="limit"): []},
+        ("'the end': the name of a state must be an identifier",),
+    ),
+    "two states of one name": (
+        {START: [GO], State("start", "It begins again.", wait): [GO], END: []},
+        ("start: two states have this name",),
+    ),
+}
+PARTIAL = functools.partial(due)
+
+
+@pytest.mark.parametrize(("table", "expected"), ALONE.values(), ids=ALONE)
+def test_each_fault_alone(table: Mapping[State, Iterable[Row]], expected: tuple[str, ...]) -> None:
+    """A table with one fault is refused for that one and for no other."""
+    assert faults(table) == expected
+
+
+@pytest.mark.parametrize("what", ["guard", "update"])
+@pytest.mark.parametrize("nameless", [PARTIAL, Callable()], ids=["partial", "object"])
+def test_a_function_without_a_name_is_refused(nameless: Any, what: str) -> None:
+    """What a reviewer could not call by its name is no guard and no update."""
+    found = faults({START: [Row(CancelPolled, "start", **{"guard": due, what: nameless}), GO], END: []})
+    assert found == (f"start/1: its {what} needs a name of its own, not {repr(nameless)!r}",)
+
+
+def test_an_initial_state_must_be_one_of_the_states() -> None:
+    """A run has to begin somewhere; from nowhere nothing is reached."""
+    assert faults({START: [GO], END: []}, "begin") == (
+        "the initial state 'begin' is none of the states",
+        "start: no row leads here",
+        "end: no row leads here",
+    )
+
+
+@pytest.mark.parametrize("initial", ["one", "end"])
+def test_a_run_begins_where_it_waits(initial: str) -> None:
+    """A state that takes no event, be it auto or final, is no beginning: such a run could never be driven."""
+    table = {State("one", "It moves.", auto=True): [Row(None, "start")], START: [Row(CancelPolled, "one", due), GO], END: []}
+    assert any(initial in fault and "initial" in fault for fault in faults(table, initial))
+
+
+WRONG: dict[State, list[Row]] = {
+    State("start", ""): [
+        Row(CancelPolled, "nowhere", lambda snapshot, event: True),
+        Row(CancelPolled, "one", unexplained, PARTIAL),
+        Row(CancelPolled, "stuck"),
+        Row(CancelPolled, "round", due),
+        Row(Resumed, "start", due),
+        Row(None, "the end"),
+    ],
+    State("one", "It moves.", wait, auto=True): [Row(None, "other", due), Row(CancelPolled, "the end")],
+    State("other", "It moves.", auto=True): [Row(None, "one")],
+    State("stuck", "It stays.", wait): [],
+    State("round", "It goes round.", wait): [Row(CancelPolled, "round")],
+    State("lost", "Nobody comes here.", wait): [GO],
+    State("lost", "Nobody comes here either.", wait): [GO],
+    State("the end", "It ends.", final="happily"): [GO],
+    END: [],
+}
+
+
+def test_all_faults_are_listed_together() -> None:
+    """A table that is wrong in every way is told all of it at once, in the order of the table."""
+    assert faults(WRONG, "begin") == (
+        "lost: two states have this name",
+        "the initial state 'begin' is none of the states",
+        "start: a state needs a doc, a sentence that a reviewer reads",
+        "start: a state that waits for events needs asks, which says what for",
+        "start: on CancelPolled a row stands after the one without a guard and can't be taken",
+        "start: on Resumed the last row has a guard, so nothing is taken where no guard holds",
+        "start: a row on no event; the rows of an auto state have no event, those of a rest have one",
+        "start/1: it leads to 'nowhere', which is none of the states",
+        "start/1: its guard needs a name of its own, not '<lambda>'",
+        "start/1: its guard <lambda> needs a docstring, a sentence that a reviewer reads",
+        "start/2: its guard unexplained needs a docstring, a sentence that a reviewer reads",
+        f"start/2: its update needs a name of its own, not {repr(PARTIAL)!r}",
+        "one: an auto state asks nothing",
+        "one: on no event the last row has a guard, so nothing is taken where no guard holds",
+        "one: a row on CancelPolled; the rows of an auto state have no event, those of a rest have one",
+        "stuck: a trap, it has no rows and is not final",
+        "'the end': the name of a state must be an identifier",
+        "the end: final must be one of answered, limit, fault, not 'happily'",
+        "the end: a final state has no rows, is not auto and asks nothing",
+        *(f"{name}: no row leads here" for name in ("start", "one", "other", "stuck", "round", "lost", "the end", "end")),
+        "one: a cycle of auto states leads back here without an event",
+        "other: a cycle of auto states leads back here without an event",
+        "round: a trap, no final state can be reached from here",
+    )
+
+
+# --- what a definition tells ------------------------------------------------------------------------------
+
+SMALL = Definition("start", {START: (Row(CancelPolled, "start", due, kept), GO, Row(Resumed, "start")), END: ()})
+
+
+def test_a_definition_tells_its_rows_by_number() -> None:
+    """Rows are counted from 1 within their state, and found again by that name."""
+    numbered = [(row_id, state.name, row) for row_id, state, row in SMALL.all_rows()]
+    assert (numbered, [SMALL.row(row_id) for row_id, _, _ in numbered], SMALL.rows("end")) == (
+        [(f"start/{number}", "start", row) for number, row in enumerate(SMALL.rows("start"), 1)],
+        list(SMALL.rows("start")),
+        (),
+    )
+
+
+def test_a_definition_tells_which_events_a_state_takes() -> None:
+    """Each event is named once, in the order of the rows; a final and an auto state take none."""
+    assert [SMALL.accepts("start"), SMALL.accepts("end"), TOOL_LOOP.accepts("validating")] == [
+        ("CancelPolled", "Resumed"),
+        (),
+        (),
+    ]
+
+
+def test_a_state_tells_what_it_is() -> None:
+    """A rest is neither auto nor final; the status is the name without finished_."""
+    states = [START, State("finished_late", "Late.", final="limit"), State("one", "It moves.", auto=True), END]
+    assert [(state.rest, state.status) for state in states] == [
+        (True, "start"),
+        (False, "late"),
+        (False, "one"),
+        (False, "end"),
+    ]
+
+
+def test_a_row_tells_its_event() -> None:
+    """The name of a row's event is blank in an auto state."""
+    assert [GO.event_name, Row(None, "end").event_name] == ["CancelPolled", ""]
+
+
+@pytest.mark.parametrize("part", [SMALL, START, GO], ids=lambda part: type(part).__name__)
+def test_nobody_changes_a_definition(part: Any) -> None:
+    """Every attribute of a definition, a state and a row is frozen."""
+    for field in [*attrs.fields_dict(type(part)), "new"]:
+        with pytest.raises(AttributeError):
+            setattr(part, field, None)
+
+
+def test_a_definition_takes_its_rows_by_value() -> None:
+    """Lists that a definition was made of can change afterwards, and so can the mapping."""
+    rows = [GO]
+    given: dict[State, Any] = {START: rows, END: []}
+    made = Definition("start", given)
+    rows.clear()
+    given.clear()
+    assert (made.rows("start"), list(made.states)) == ((GO,), ["start", "end"])
+
+
+# --- one more row, one more state -------------------------------------------------------------------------
+
+LATE = Row(CancelPolled, "start", due)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_a_row_is_put_where_it_is_told(at: int) -> None:
+    """The new row has the number given, those from there on move by one; the definition itself stays."""
+    before, told = list(SMALL.rows("start")), Row(CancelRequested, "end")
+    more = SMALL.with_row("start", told, at=at)
+    assert (list(more.rows("start")), list(SMALL.rows("start"))) == ([*before[: at - 1], told, *before[at - 1 :]], before)
+
+
+@pytest.mark.parametrize("at", [-1, 0, 5])
+def test_a_row_out_of_range_is_refused(at: int) -> None:
+    """The sentence says which numbers there are."""
+    with pytest.raises(InvalidDefinition, match=rf"start: a new row can be number 1 to 4, not {at}$"):
+        SMALL.with_row("start", LATE, at=at)
+
+
+def test_a_row_of_no_state_is_refused() -> None:
+    """A row for a state that is not there is an error that names the state."""
+    with pytest.raises(InvalidDefinition, match="strat"):
+        SMALL.with_row("strat", LATE, at=1)
+
+
+def test_a_row_that_makes_the_table_wrong_is_refused() -> None:
+    """A new row is checked as every row is."""
+    with pytest.raises(InvalidDefinition, match="a row stands after the one without a guard"):
+        SMALL.with_row("start", LATE, at=3)
+
+
+def late(snapshot: Snapshot, event: Event) -> bool:
+    """It is late."""
+    return event.at >= 5
+
+
+ENOUGH = State("finished_enough", "Enough was said.", final="limit")
+
+
+def test_a_state_and_a_row_that_leads_there_make_a_rule() -> None:
+    """A user's own end is reached by a user's own row, and nothing else of the loop changes."""
+    mine = TOOL_LOOP.with_state(ENOUGH).with_row("admitting", Row(None, "finished_enough", late), at=1)
+    run = brought(asks(call()), budget=Budget(max_seconds=5.0))
+    assert [walk(run, polled(at=at), definition=mine)[1][0][:2] for at in (4.0, 5.0)] == [
+        ("dispatching", "rechecking_cancel/2 validating/9 admitting/11 collecting/2"),
+        ("finished_enough", "rechecking_cancel/2 validating/9 admitting/1"),
+    ]
+
+
+def test_several_states_are_reached_by_several_rows() -> None:
+    """Each state waits for its own row; the definition can be run when the last one has come."""
+    more = State("finished_more", "More was said.", final="fault")
+    half = TOOL_LOOP.with_state(ENOUGH).with_state(more).with_row("admitting", Row(None, "finished_enough", late), at=1)
+    with pytest.raises(InvalidDefinition) as caught:
+        build(half)
+    whole = half.with_row("admitting", Row(None, "finished_more", late), at=1)
+    assert (caught.value.faults, list(build(whole).states)) == (
+        ("finished_more: no row leads here yet",),
+        [*TOOL_LOOP.states, "finished_enough", "finished_more"],
+    )
+
+
+def test_a_definition_with_an_unreached_state_is_not_run() -> None:
+    """A state to which no row leads yet can be defined, but neither built nor advanced."""
+    half = TOOL_LOOP.with_state(ENOUGH)
+    told = []
+    for use in (lambda: build(half), lambda: walk(brought(asks(call())), polled(), definition=half)):
+        with pytest.raises(InvalidDefinition) as caught:
+            use()
+        told.append(caught.value.faults)
+    assert told == [("finished_enough: no row leads here yet",)] * 2
+
+
+def test_a_state_that_is_there_is_not_added() -> None:
+    """A second state of a name is refused at once."""
+    with pytest.raises(InvalidDefinition, match="start: there is a state of this name already"):
+        SMALL.with_state(State("start", "It begins again.", wait), [GO])
+
+
+def test_a_new_state_is_checked() -> None:
+    """A state that is added has to be right in itself, though nothing leads there yet."""
+    with pytest.raises(InvalidDefinition, match="a trap, it has no rows and is not final"):
+        SMALL.with_state(State("stuck", "It stays.", wait))
+
+
+def test_a_new_rest_comes_with_its_rows() -> None:
+    """A state with rows of its own is added whole."""
+    paused = State("paused", "It waits.", wait)
+    more = SMALL.with_state(paused, [GO]).with_row("start", Row(CancelPolled, "paused", due), at=1)
+    assert [(step[0], step[1]) for step in steps(more, polled(at=2.0), polled())] == [
+        ("paused", "start/1"),
+        ("end", "paused/1"),
+    ]
+
+
+def steps(definition: Definition, *events: Event) -> list[Any]:
+    """What a run of the small table does."""
+    return walk(BaseSnapshot(state="start"), *events, definition=definition)[1]  # type: ignore[arg-type]  # any table's
+
+
+def test_functions_of_this_file_do_what_they_say() -> None:
+    """Functions that only stand in tables behave all the same."""
+    start = BaseSnapshot(state="start")
+    assert (unexplained(start, polled()), Callable()(start, polled()), kept(start, polled())) == (False, False, start)

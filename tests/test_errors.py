@@ -1,0 +1,102 @@
+"""Errors say who is wrong and what would have been right."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from loopmachine import errors
+from loopmachine.errors import (
+    Denied,
+    InvalidDefinition,
+    InvalidTool,
+    LoopError,
+    ModelError,
+    ReplayDiverged,
+    UnexpectedEvent,
+)
+from tests.facts import polled
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (InvalidDefinition(["a: one", "b: two"]), "the definition can't be run:\n- a: one\n- b: two"),
+        (
+            UnexpectedEvent("resting", polled(), ["Woken", "Resumed"]),
+            "resting does not take this CancelPolled; it accepts Woken, Resumed",
+        ),
+        (
+            UnexpectedEvent("resting", polled(), ["Woken"], "nobody asked"),
+            "resting does not take this CancelPolled: nobody asked; it accepts Woken",
+        ),
+        (UnexpectedEvent("finished", polled(), ()), "finished does not take this CancelPolled; it accepts no event"),
+        (
+            ReplayDiverged(3, polled(), "the rows a/1", "the rows a/2"),
+            "event 3, CancelPolled, does not fit: the record has the rows a/1, this definition gives the rows a/2",
+        ),
+        (ModelError("rate_limit"), "rate_limit"),
+        (ModelError("rate_limit", "slow down"), "rate_limit: slow down"),
+        (Denied("stale_version"), "stale_version"),
+        (Denied("stale_version", "it is 2 now"), "stale_version: it is 2 now"),
+        (InvalidTool("price: n has no type hint"), "price: n has no type hint"),
+    ],
+)
+def test_an_error_is_a_sentence(error: LoopError, said: str) -> None:
+    """The text of an error has all that it knows."""
+    assert str(error) == said
+
+
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        (InvalidDefinition(["a: one"]), {"faults": ("a: one",)}),
+        (
+            UnexpectedEvent("resting", polled(), ["Woken"], "so"),
+            {"state": "resting", "event": polled(), "accepted": ("Woken",)},
+        ),
+        (ReplayDiverged(3, polled(), "this", "that"), {"place": 3, "event": polled()}),
+        (ModelError("busy"), {"code": "busy", "message": "", "retryable": False, "retry_after": None}),
+        (
+            ModelError("busy", "wait", retryable=True, retry_after=0),
+            {"code": "busy", "message": "wait", "retryable": True, "retry_after": 0},
+        ),
+        (Denied("no", "never"), {"code": "no", "message": "never"}),
+    ],
+)
+def test_an_error_carries_its_facts(error: LoopError, facts: dict[str, Any]) -> None:
+    """What the text says can also be read from attributes."""
+    assert vars(error) == facts
+
+
+@pytest.mark.parametrize(
+    ("kind", "also"),
+    [(InvalidDefinition, ValueError), (InvalidTool, TypeError)]
+    + [(kind, Exception) for kind in (UnexpectedEvent, ReplayDiverged, ModelError, Denied)],
+)
+def test_every_error_of_the_library_has_one_root(kind: type[Exception], also: type[Exception]) -> None:
+    """LoopError catches them all, and the ones about wrong input are what Python calls such errors."""
+    assert (issubclass(kind, LoopError), issubclass(kind, also)) == (True, True)
+
+
+def test_every_error_here_is_tested_here() -> None:
+    """The kinds above are all that the module has."""
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__module__ == errors.__name__}
+    assert kinds == {
+        "Denied",
+        "InvalidDefinition",
+        "InvalidTool",
+        "LoopError",
+        "ModelError",
+        "ReplayDiverged",
+        "UnexpectedEvent",
+    }
+
+
+@pytest.mark.parametrize("pause", [-1, -5e-324, math.nan, math.inf, -math.inf])
+def test_a_pause_is_finite_seconds(pause: float) -> None:
+    """A provider can't ask for a pause that never ends, nor for one before now."""
+    with pytest.raises(ValueError, match=r"^ModelError: retry_after must be finite seconds from 0 on or None, not"):
+        ModelError("busy", retry_after=pause)

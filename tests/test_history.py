@@ -1,0 +1,406 @@
+"""Logs that snapshots share: append-only, forking, O(1) to take, and nobody's to change."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import attrs
+import pytest
+
+from loopmachine.history import History, Ids, Log
+from loopmachine.records import Final, Note, UserMessage
+from tests.facts import HELLO, answer, call, exchange
+
+T = TypeVar("T")
+
+
+def pickled(value: T) -> T:
+    """The value, by way of another process."""
+    again: T = pickle.loads(pickle.dumps(value))
+    return again
+
+
+class Crowded(list[Any]):
+    """A list into which another thread puts an item just before its first append or extend."""
+
+    def __init__(self, intruder: object) -> None:
+        super().__init__()
+        self.intruders = [intruder]
+
+    def append(self, item: object) -> None:
+        super().extend(self.intruders)
+        self.intruders = []
+        super().append(item)
+
+    def extend(self, items: Iterable[object]) -> None:
+        super().extend(self.intruders)
+        self.intruders = []
+        super().extend(items)
+
+
+class CrowdedPlaces(dict[str, int]):
+    """A dict in which another thread reserves an id just before the first one is set."""
+
+    def setdefault(self, one: str, place: int = 0) -> int:
+        super().setdefault("other", len(self))
+        return super().setdefault(one, place)
+
+
+class Uncopied(list[Any]):
+    """A list that nobody may read as a whole."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("the whole list was read")
+
+    def __getitem__(self, place: Any) -> Any:
+        assert not isinstance(place, slice) or place.start == len(self) - 1, "the list was copied"
+        return super().__getitem__(place)
+
+
+def at_once(work: Callable[[int], T], threads: int = 2) -> list[T]:
+    """What each of several threads gets that start at the same moment."""
+    start, got = threading.Barrier(threads), dict[int, T]()
+
+    def one(number: int) -> None:
+        start.wait()
+        got[number] = work(number)
+
+    running = [threading.Thread(target=one, args=(number,)) for number in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return [got[number] for number in range(threads)]
+
+
+# --- logs -----------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_grows_leaves_the_older_ones_as_they_were() -> None:
+    """Every length that a log had is still there after it grew."""
+    logs = [Log[str]()]
+    for item in "abc":
+        logs.append(logs[-1].append(item))
+    assert [list(log) for log in logs] == [[], ["a"], ["a", "b"], ["a", "b", "c"]]
+
+
+def test_a_second_append_to_the_same_length_forks() -> None:
+    """Two futures of one log know nothing of each other, nor does their past."""
+    past = Log(["a"])
+    one, other = past.append("b"), past.append("c")
+    assert [list(log) for log in (past, one, other, one.append("d"), other.append("e"))] == [
+        ["a"],
+        ["a", "b"],
+        ["a", "c"],
+        ["a", "b", "d"],
+        ["a", "c", "e"],
+    ]
+
+
+def test_a_second_extend_of_the_same_length_forks() -> None:
+    """Several items at once fork as one does, and none at all change nothing."""
+    past = Log(["a"])
+    one, other = past.extend(("b", "c")), past.extend(("d",))
+    assert [list(log) for log in (past, one, other, past.extend(()), one.extend(()))] == [
+        ["a"],
+        ["a", "b", "c"],
+        ["a", "d"],
+        ["a"],
+        ["a", "b", "c"],
+    ]
+
+
+def test_appending_shares_the_list_and_reads_none_of_it() -> None:
+    """A log grows by one item without a look at those before it."""
+    log = Log[int]()
+    shared = log._items = Uncopied()
+    for number in range(100):
+        log = log.append(number).extend((number,))
+    assert (log._items is shared, len(log), log[0], log[-1]) == (True, 200, 0, 99)
+
+
+@pytest.mark.parametrize(
+    ("grown", "expected"),
+    [(lambda log: log.append("mine"), ["mine"]), (lambda log: log.extend(("mine", "too")), ["mine", "too"])],
+    ids=["append", "extend"],
+)
+def test_an_item_of_another_thread_that_comes_between_is_not_ours(
+    grown: Callable[[Log[str]], Log[str]], expected: list[str]
+) -> None:
+    """A log that loses the race for the shared list forks."""
+    log = Log[str]()
+    log._items = Crowded("theirs")
+    assert (list(grown(log)), list(log)) == (expected, [])
+
+
+def test_two_threads_that_append_to_one_log_each_get_their_own() -> None:
+    """Whoever appends, to whatever length, sees what was there and the own items."""
+    for _ in range(50):
+        past = Log(["past"])
+
+        def grow(number: int, past: Log[str] = past) -> list[str]:
+            log = past
+            for item in range(20):
+                log = log.append(f"{number}:{item}").extend((f"{number}:{item}!",))
+            return list(log)
+
+        assert at_once(grow) == [
+            ["past", *(f"{number}:{item}{mark}" for item in range(20) for mark in ("", "!"))] for number in range(2)
+        ]
+
+
+@pytest.mark.parametrize("place", range(-3, 3))
+def test_a_log_is_indexed_as_a_tuple_is(place: int) -> None:
+    """A place counts from either end of what this log shows, not of what it shares."""
+    log = Log("abc")
+    log.append("d")
+    assert log[place] == tuple("abc")[place]
+
+
+@pytest.mark.parametrize("place", [-4, 3, 4])
+def test_a_place_outside_a_log_is_an_index_error(place: int) -> None:
+    """A place that only a longer log has is refused, with the place and the length."""
+    log = Log("abc")
+    log.append("d")
+    with pytest.raises(IndexError, match=rf"^place {place} in a log of 3$"):
+        log[place]
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(1, None), slice(-2, 9), slice(None, None, -1), slice(2, 1)])
+def test_a_log_is_sliced_as_a_tuple_is(part: slice) -> None:
+    """A slice is a tuple of what this log shows."""
+    log = Log("abc")
+    log.append("d")
+    assert log[part] == tuple("abc")[part]
+
+
+def test_logs_of_the_same_items_are_equal_however_they_came_about() -> None:
+    """Equality and hash are of the items in their order, and of nothing else."""
+    one, other = Log("ab"), Log[str]().append("a").append("b")
+    other.append("c")
+    assert (one == other, hash(one) == hash(other), one == Log("ba"), one == Log("abc"), one == ["a", "b"]) == (
+        True,
+        True,
+        False,
+        False,
+        False,
+    )
+
+
+def test_a_log_shows_its_items() -> None:
+    """The repr of a log is how it could be made."""
+    assert repr(Log("ab").append("c")) == "Log(['a', 'b', 'c'])"
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy, copy.copy])
+def test_a_copied_log_holds_what_this_one_shows(copied: Callable[[Log[str]], Log[str]]) -> None:
+    """What a longer log shares with this one does not travel with it."""
+    log = Log("ab")
+    log.append("c")
+    again = copied(log)
+    assert (again, list(again), len(again._items)) == (log, ["a", "b"], 2)
+
+
+def test_a_log_takes_its_items_by_value() -> None:
+    """A list that a log was made of can change afterwards."""
+    items = ["a"]
+    log = Log(items)
+    items.append("b")
+    assert list(log) == ["a"]
+
+
+# --- ids ------------------------------------------------------------------------------------------------
+
+
+def test_ids_grow_and_fork_as_logs_do() -> None:
+    """Each set of ids has what was added on its own way, in order."""
+    past = Ids(["a", "a"])
+    one, other = past.add("b"), past.add("c")
+    assert [list(ids) for ids in (Ids(), past, one, other, one.add("c"), other.add("b"), past.add("b"))] == [
+        [],
+        ["a"],
+        ["a", "b"],
+        ["a", "c"],
+        ["a", "b", "c"],
+        ["a", "c", "b"],
+        ["a", "b"],
+    ]
+
+
+def test_an_id_that_is_in_changes_nothing() -> None:
+    """Adding an id again gives the same ids."""
+    ids = Ids(["a"])
+    assert ids.add("a") is ids
+
+
+def test_ids_hold_only_what_they_show() -> None:
+    """An id that a longer set shares is not in this one, nor is what is no id."""
+    ids = Ids(["a"])
+    longer = ids.add("b")
+    assert ["a" in ids, "b" in ids, "b" in longer, None in ids, len(ids), len(longer)] == [
+        True,
+        False,
+        True,
+        False,
+        1,
+        2,
+    ]
+
+
+def test_adding_an_id_shares_the_dict() -> None:
+    """Ids grow without a copy."""
+    ids = Ids()
+    shared = ids._places
+    for number in range(100):
+        ids = ids.add(str(number))
+    assert (ids._places is shared, len(ids)) == (True, 100)
+
+
+def test_an_id_of_another_thread_that_comes_between_is_not_ours() -> None:
+    """Ids that lose the race for the shared dict fork."""
+    ids = Ids()
+    ids._places = CrowdedPlaces()
+    mine = ids.add("mine")
+    assert (list(mine), len(mine), "other" in mine, list(ids)) == (["mine"], 1, False, [])
+
+
+def test_two_threads_that_add_ids_each_get_their_own() -> None:
+    """Whoever adds, to whatever length, has what was there and the own ids."""
+    for _ in range(50):
+        past = Ids(["past"])
+
+        def grow(number: int, past: Ids = past) -> list[str]:
+            ids = past
+            for item in range(20):
+                ids = ids.add(f"{number}:{item}")
+            return list(ids)
+
+        assert at_once(grow) == [["past", *(f"{number}:{item}" for item in range(20))] for number in range(2)]
+
+
+def test_ids_are_equal_by_what_they_hold() -> None:
+    """Equality and hash are of the ids in their order, and of nothing else."""
+    one, other = Ids("ab"), Ids().add("a").add("b")
+    other.add("c")
+    assert (one == other, hash(one) == hash(other), one == Ids("abc"), one == {"a", "b"}) == (True, True, False, False)
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy, copy.copy])
+def test_copied_ids_hold_what_these_show(copied: Callable[[Ids], Ids]) -> None:
+    """What longer ids share with these does not travel with them."""
+    ids = Ids("ab")
+    ids.add("c")
+    again = copied(ids)
+    assert (again, repr(again), len(again._places)) == (ids, "Ids(['a', 'b'])", 2)
+
+
+# --- the history ----------------------------------------------------------------------------------------
+
+SAID = [
+    {"kind": "user", "text": "hello"},
+    {"kind": "text", "text": "let me look"},
+    {"kind": "call", "id": "c1_0", "name": "look", "arguments": {"n": 1}},
+    {"kind": "call", "id": "c1_1", "name": "look", "arguments": {}},
+    {"kind": "tool_result", "id": "c1_0", "content": "1", "outcome": "ok"},
+    {"kind": "tool_result", "id": "c1_1", "content": "1", "outcome": "ok"},
+    {"kind": "note", "text": "that was nothing"},
+    {"kind": "call", "id": "c2_0", "name": "look", "arguments": {}},
+    {"kind": "tool_result", "id": "c2_0", "content": "1", "outcome": "ok"},
+    {"kind": "final", "text": "done"},
+]
+ENTRIES = [
+    HELLO,
+    exchange(call(arguments_text='{"n":1}'), call(1), text="let me look"),
+    Note("that was nothing"),
+    exchange(call(step=2)),
+    Final(answer()),
+]
+
+
+def history() -> History:
+    """A history of one entry of each kind."""
+    said = History()
+    for entry in ENTRIES:
+        said = said.append(entry)
+    return said
+
+
+def test_a_history_is_the_messages_of_its_entries() -> None:
+    """Of a turn first its text, then all its calls, then all their results; counted without a look at them."""
+    assert (list(history()), len(history())) == (SAID, len(SAID))
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=[type(entry).__name__ for entry in ENTRIES])
+def test_an_entry_knows_how_many_messages_it_stands_for(entry: Any) -> None:
+    """The length of an entry is that of its messages."""
+    assert len(entry) == len(entry.messages())
+
+
+@pytest.mark.parametrize("part", [0, 3, -1, slice(1, 3), slice(None, None, -1)])
+def test_a_history_is_read_as_a_list_is(part: int | slice) -> None:
+    """An item is a message, a slice a list of them."""
+    assert history()[part] == SAID[part]
+
+
+def test_a_place_outside_a_history_is_an_index_error() -> None:
+    """A history ends where its messages do."""
+    with pytest.raises(IndexError):
+        history()[len(SAID)]
+
+
+def test_what_is_done_to_messages_is_not_done_to_the_history() -> None:
+    """Every look at a history brings fresh messages, nested ones included."""
+    said = history()
+    for message in said:
+        message.clear()
+    said[2]["arguments"]["n"] = 2
+    said[2:3][0]["arguments"]["n"] = 3
+    assert list(said) == SAID
+
+
+def test_a_history_that_grows_leaves_the_older_ones_as_they_were() -> None:
+    """Two futures of one history share its beginning."""
+    past = History([HELLO])
+    one, other = past.append(Note("one")), past.append(Note("other"))
+    assert [[message["text"] for message in said] for said in (past, one, other)] == [
+        ["hello"],
+        ["hello", "one"],
+        ["hello", "other"],
+    ]
+
+
+def test_histories_are_equal_by_what_was_said() -> None:
+    """Equality and hash are of the entries, however the history came about."""
+    one, other = history(), History(ENTRIES)
+    assert (one == other, hash(one) == hash(other), one == History(ENTRIES[:-1]), one == list(other)) == (
+        True,
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy, copy.copy])
+def test_a_copied_history_says_the_same(copied: Callable[[History], History]) -> None:
+    """A history travels with its length and its entries."""
+    again = copied(history())
+    assert (again, list(again), len(again)) == (history(), SAID, len(SAID))
+
+
+def test_a_history_shows_its_entries() -> None:
+    """The repr of a history is how it could be made."""
+    assert repr(History([UserMessage("hi")])) == "History([UserMessage(text='hi')])"
+
+
+@pytest.mark.parametrize("shared", [history(), history().entries, Ids("ab")], ids=lambda shared: type(shared).__name__)
+def test_nobody_sets_an_attribute_of_what_is_shared(shared: Any) -> None:
+    """A log, ids and a history refuse every attribute that can be set, known or new."""
+    before = repr(shared)
+    for name in ("entries", "count", "new"):
+        with pytest.raises((AttributeError, attrs.exceptions.FrozenInstanceError)):
+            setattr(shared, name, None)
+    assert repr(shared) == before
