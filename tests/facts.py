@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from loopmachine.definition import Definition
 from loopmachine.events import (
@@ -24,6 +24,7 @@ from loopmachine.records import (
     ANSWERED,
     QUEUED,
     RUNNING,
+    BaseSnapshot,
     Call,
     CallResult,
     Decision,
@@ -35,6 +36,7 @@ from loopmachine.records import (
     Turn,
     UserMessage,
 )
+from loopmachine.requests import PollCancel
 from loopmachine.table import TOOL_LOOP
 
 #: The fields that say what the toolbox thinks of a call, for one that can't run.
@@ -90,8 +92,8 @@ def failure(**fields: Any) -> Failure:
 
 def usage(tokens: int | None = 10, cost: float | None = 0.5) -> Usage:
     """Usage of so many tokens, one of them written."""
-    spent = {} if tokens is None else {"input_tokens": tokens - 1, "output_tokens": 1}
-    return Usage(cost_usd=cost, **spent)
+    read, written = (None, None) if tokens is None else (tokens - 1, 1)
+    return Usage(input_tokens=read, output_tokens=written, cost_usd=cost)
 
 
 # --- snapshots ------------------------------------------------------------------------------------------
@@ -144,7 +146,8 @@ def failed(at: float = 0.0, **fields: Any) -> ModelFailed:
 
 
 def approved(*calls: Call, reason: str = "", approved: bool = True, at: float = 0.0) -> ApprovalGiven:
-    return ApprovalGiven([Decision(one.step, one.place, approved, reason) for one in calls], at=at)
+    words: Any = [Decision(one.step, one.place, approved, reason) for one in calls]
+    return ApprovalGiven(words, at=at)
 
 
 def refused(*calls: Call, reason: str = "", at: float = 0.0) -> ApprovalGiven:
@@ -160,7 +163,8 @@ def lost(of: Call, at: float = 0.0) -> CallLost:
 
 
 def resolved(*words: Resolution, at: float = 0.0) -> CallsResolved:
-    return CallsResolved(words, at=at)
+    given: Any = words
+    return CallsResolved(given, at=at)
 
 
 def word(of: Call, **fields: Any) -> Resolution:
@@ -206,10 +210,11 @@ EVENTS: dict[str, Event] = {
 
 # --- walks ----------------------------------------------------------------------------------------------
 
+S = TypeVar("S", bound=BaseSnapshot)
 Step = tuple[str, str, tuple[Any, ...]]
 
 
-def walk(start: Snapshot, *events: Event, definition: Definition = TOOL_LOOP) -> tuple[Snapshot, list[Step]]:
+def walk(start: S, *events: Event, definition: Definition = TOOL_LOOP) -> tuple[S, list[Step]]:
     """Where these events lead, and of each the state reached, the rows taken and the requests it added."""
     steps = []
     for event in events:
@@ -217,3 +222,27 @@ def walk(start: Snapshot, *events: Event, definition: Definition = TOOL_LOOP) ->
         start = advanced.snapshot
         steps.append((start.state, " ".join(advanced.rows), advanced.requests))
     return start, steps
+
+
+def steps(start: Snapshot, *events: Event) -> list[Step]:
+    """What each of these events brings."""
+    return walk(start, *events)[1]
+
+
+def said(run: Snapshot) -> list[str]:
+    """The history, a few words a message."""
+    words = ("kind", "text", "outcome", "id")
+    return [" ".join(message[word] for word in words if message.get(word)) for message in run.history]
+
+
+#: Rows that a walk takes again and again, and what comes with them.
+ASK = "checking_cancel/2 checking_budget/7"
+ASK_LAST = "checking_cancel/2 checking_budget/6"
+REPLY = "awaiting_model/1"
+CALLS = "rechecking_cancel/2 validating/9"
+START = f"{CALLS} admitting/10 collecting/2"
+POLL = (PollCancel(),)
+DONE = ("finished_answered", "rechecking_cancel/2 validating/8", ())
+RETURNED_LAST = "dispatching/2 collecting/3"
+RETURNED = "dispatching/2 collecting/2"
+ONE, TWO, THREE = call(), call(1), call(2)

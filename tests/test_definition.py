@@ -54,7 +54,7 @@ GO = Row(CancelPolled, "end")
 def faults(table: Mapping[State, Iterable[Row]], initial: str = "start") -> tuple[str, ...]:
     """What is wrong with a table; nothing where it can be run."""
     try:
-        Definition(initial, table)  # type: ignore[arg-type]  # attrs converts iterables of rows
+        Definition(initial, table)
     except InvalidDefinition as invalid:
         return invalid.faults
     return ()
@@ -229,7 +229,11 @@ def test_an_initial_state_must_be_one_of_the_states() -> None:
 @pytest.mark.parametrize("initial", ["one", "end"])
 def test_a_run_begins_where_it_waits(initial: str) -> None:
     """A state that takes no event, be it auto or final, is no beginning: such a run could never be driven."""
-    table = {State("one", "It moves.", auto=True): [Row(None, "start")], START: [Row(CancelPolled, "one", due), GO], END: []}
+    table = {
+        State("one", "It moves.", auto=True): [Row(None, "start")],
+        START: [Row(CancelPolled, "one", due), GO],
+        END: [],
+    }
     assert any(initial in fault and "initial" in fault for fault in faults(table, initial))
 
 
@@ -275,7 +279,10 @@ def test_all_faults_are_listed_together() -> None:
         "'the end': the name of a state must be an identifier",
         "the end: final must be one of answered, limit, fault, not 'happily'",
         "the end: a final state has no rows, is not auto and asks nothing",
-        *(f"{name}: no row leads here" for name in ("start", "one", "other", "stuck", "round", "lost", "the end", "end")),
+        *(
+            f"{name}: no row leads here"
+            for name in ("start", "one", "other", "stuck", "round", "lost", "the end", "end")
+        ),
         "one: a cycle of auto states leads back here without an event",
         "other: a cycle of auto states leads back here without an event",
         "round: a trap, no final state can be reached from here",
@@ -350,7 +357,10 @@ def test_a_row_is_put_where_it_is_told(at: int) -> None:
     """The new row has the number given, those from there on move by one; the definition itself stays."""
     before, told = list(SMALL.rows("start")), Row(CancelRequested, "end")
     more = SMALL.with_row("start", told, at=at)
-    assert (list(more.rows("start")), list(SMALL.rows("start"))) == ([*before[: at - 1], told, *before[at - 1 :]], before)
+    assert (list(more.rows("start")), list(SMALL.rows("start"))) == (
+        [*before[: at - 1], told, *before[at - 1 :]],
+        before,
+    )
 
 
 @pytest.mark.parametrize("at", [-1, 0, 5])
@@ -438,7 +448,7 @@ def test_a_new_rest_comes_with_its_rows() -> None:
 
 def steps(definition: Definition, *events: Event) -> list[Any]:
     """What a run of the small table does."""
-    return walk(BaseSnapshot(state="start"), *events, definition=definition)[1]  # type: ignore[arg-type]  # any table's
+    return walk(BaseSnapshot(state="start"), *events, definition=definition)[1]
 
 
 def test_functions_of_this_file_do_what_they_say() -> None:

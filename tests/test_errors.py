@@ -83,7 +83,9 @@ def test_every_error_of_the_library_has_one_root(kind: type[Exception], also: ty
 
 def test_every_error_here_is_tested_here() -> None:
     """The kinds above are all that the module has."""
-    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__module__ == errors.__name__}
+    kinds = {
+        name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__module__ == errors.__name__
+    }
     assert kinds == {
         "Denied",
         "InvalidDefinition",

@@ -59,8 +59,9 @@ def test_an_event_must_say_when(kind: type[Any]) -> None:
 
 def test_words_are_kept_where_nobody_can_change_them() -> None:
     """A list of decisions or resolutions becomes a tuple."""
-    decisions, resolutions = [Decision(1, 0, approved=True)], [Resolution(1, 0)]
-    given: tuple[Any, ...] = (ApprovalGiven(decisions, at=0.0), CallsResolved(resolutions, at=0.0))
+    decisions: Any = [Decision(1, 0, approved=True)]
+    resolutions: Any = [Resolution(1, 0)]
+    given = ApprovalGiven(decisions, at=0.0), CallsResolved(resolutions, at=0.0)
     decisions.clear()
     resolutions.clear()
     assert (given[0].decisions, given[1].resolutions) == ((Decision(1, 0, approved=True),), (Resolution(1, 0),))

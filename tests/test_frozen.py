@@ -25,7 +25,7 @@ VALUES: dict[str, Any] = {
     "a tiny fraction": 5e-324,
     "text": "Kön 株 \U0001f600",
     "text beside null": ["Kön", None],
-    "control characters": "\x00\x1f\u2028\\\"/",
+    "control characters": '\x00\x1f\u2028\\"/',
     "a lone surrogate": "\ud800",
     "a lone surrogate in a key": {"\udfff": [None, "\ud800"]},
     "nested": {"a": [{"b": {"c": [[], {}]}}]},

@@ -18,11 +18,6 @@ FRACTIONS: list[Any] = [1.5, 2.0]
 HUGE = 10**400  #: a count that can be, but no number of seconds or dollars: a float does not hold it
 
 
-def own_text(error: Exception) -> str:
-    """A text of the user's own for a tool that failed."""
-    return repr(error)
-
-
 def refused(record: type[Any], **fields: Any) -> str:
     """What a record says when it is made of these fields."""
     with pytest.raises(ValueError, match=rf"^{record.__name__}: ") as caught:
@@ -100,7 +95,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "excess_calls": ("stop", "refuse"),
     "batch": ("parallel", "sequential", "reject"),
     "wrap_up": (False, True),
-    "error_text": ("message", "name", own_text),
+    "error_text": ("message", "name", repr),
 }
 LEAST = {"max_parallel": 1, "model_retries": 0, "repairs": 0, "max_result_chars": 1, "max_identical_turns": 1}
 
@@ -140,9 +135,9 @@ def test_a_policy_takes_every_choice_there_is(field: str, value: Any) -> None:
         *(
             case
             for field in ("repeated_id", "excess_calls", "batch")
-            for case in each(field, ["", "Stop", "other", None, True, 0, ("stop",), own_text])
+            for case in each(field, ["", "Stop", "other", None, True, 0, ("stop",), repr])
         ),
-        *each("wrap_up", [None, 0, 1, "", "True", own_text]),
+        *each("wrap_up", [None, 0, 1, "", "True", repr]),
         *each("error_text", ["", "callable", "Message", None, True, 1]),
     ],
 )

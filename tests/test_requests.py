@@ -61,7 +61,9 @@ R1, R2, Q2, Q3, L1, L2, A1 = (
     flight(LOST, 1, 1),
     flight(ANSWERED),
 )
-APPROVE = asks(call(needs_approval=True), call(1), call(2, needs_approval=True), call(3, needs_approval=True, **INVALID))
+APPROVE = asks(
+    call(needs_approval=True), call(1), call(2, needs_approval=True), call(3, needs_approval=True, **INVALID)
+)
 NEEDY = APPROVE.calls
 SECONDS = Budget(max_seconds=9.0)
 
@@ -211,7 +213,9 @@ def test_a_resolution_brings_a_result_of_the_call_itself(stranger: Any) -> None:
         pytest.param(asked(cancelled=True), cancel(), [], id="it is cut short once"),
         pytest.param(asked(), replied(answer()), [PollCancel()], id="a poll after the model"),
         pytest.param(asked(), resumed(), [PollCancel()], id="a poll after a new host"),
-        pytest.param(brought(asks(ONE, TWO)), polled(), [StartCalls((ONE,)), PollCancel()], id="an answered poll again"),
+        pytest.param(
+            brought(asks(ONE, TWO)), polled(), [StartCalls((ONE,)), PollCancel()], id="an answered poll again"
+        ),
         pytest.param(flying(R1, Q2, Q3), polled(), [StartCalls((TWO, THREE))], id="the calls that are new"),
         pytest.param(flying(R1, R2), returned(ONE), [], id="what still runs is not new"),
         pytest.param(
@@ -261,7 +265,11 @@ def test_an_event_adds_what_was_not_outstanding_before(run: Snapshot, event: Eve
 def test_a_request_that_is_answered_and_asked_again_is_new() -> None:
     """A poll that is wanted again is a new one, though it looks the same."""
     before, event = (PollCancel(),), polled()
-    assert [PollCancel().news(before, event), PollCancel().news(before, resumed()), PollCancel().news((), resumed())] == [
+    assert [
+        PollCancel().news(before, event),
+        PollCancel().news(before, resumed()),
+        PollCancel().news((), resumed()),
+    ] == [
         PollCancel(),
         None,
         PollCancel(),
@@ -271,7 +279,13 @@ def test_a_request_that_is_answered_and_asked_again_is_new() -> None:
 def test_of_calls_only_those_that_were_not_asked_for_are_new() -> None:
     """A request about calls is compared call by call with the ones of its own kind."""
     wanted = StartCalls((ONE, TWO), 9.0)
-    before: list[tuple[Request, ...]] = [(), (PollCancel(),), (InterruptCalls((ONE,)),), (StartCalls((ONE,), 9.0),), (wanted,)]
+    before: list[tuple[Request, ...]] = [
+        (),
+        (PollCancel(),),
+        (InterruptCalls((ONE,)),),
+        (StartCalls((ONE,), 9.0),),
+        (wanted,),
+    ]
     assert [wanted.news(old, polled()) for old in before] == [wanted, wanted, wanted, StartCalls((TWO,), 9.0), None]
 
 

@@ -187,10 +187,16 @@ def test_admission_call_by_call(
             {"calls": 3, "policy": REFUSE, "budget": Budget(max_calls=3)},
             ("over_budget", "all 3 calls of this run are used", ""),
         ),
-        (call(id="x"), {"ids": Ids("x"), "policy": ANSWER}, ("repeated", "the id 'x' was used before; not executed", "")),
+        (
+            call(id="x"),
+            {"ids": Ids("x"), "policy": ANSWER},
+            ("repeated", "the id 'x' was used before; not executed", ""),
+        ),
     ],
 )
-def test_a_call_that_cannot_run_is_told_why(one: Call, fields: dict[str, Any], told: tuple[str | None, str, str]) -> None:
+def test_a_call_that_cannot_run_is_told_why(
+    one: Call, fields: dict[str, Any], told: tuple[str | None, str, str]
+) -> None:
     """The model reads a sentence that says what was wrong and what would be right."""
     found = rules.verdicts(brought(asks(one), **fields), (one,))[0]
     assert (found.outcome, found.content, found.code) == told

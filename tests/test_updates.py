@@ -131,7 +131,10 @@ case(
     cost_usd=1.5,
     tokens=15,
 )
-for partly, unknown in ((usage(cost=None), {"tokens": 10, "unpriced": 1}), (usage(None), {"cost_usd": 0.5, "unmetered": 1})):
+for partly, unknown in (
+    (usage(cost=None), {"tokens": 10, "unpriced": 1}),
+    (usage(None), {"cost_usd": 0.5, "unmetered": 1}),
+):
     turn = answer(usage=partly)
     case(updates.keep_turn, f"without {list(unknown)[1]}", asked(), replied(turn), turn=turn, **unknown)
 free = answer(usage=usage(1, 0.0))
@@ -151,7 +154,14 @@ case(
     tokens=7,
     unpriced=1,
 )
-case(updates.keep_failure, "a pause of nothing", asked(), failed(2.0, retry_after=0), failure=failure(retry_after=0), not_before=2.0)
+case(
+    updates.keep_failure,
+    "a pause of nothing",
+    asked(),
+    failed(2.0, retry_after=0),
+    failure=failure(retry_after=0),
+    not_before=2.0,
+)
 
 FAILED = begun(steps=1, failure=failure(retryable=True), not_before=5.0, retries=1)
 case(updates.count_retry, "a failure", FAILED, polled(), retries=2, failure=None)
@@ -269,10 +279,13 @@ case(
     flights=(answered(Flight(ONE, QUEUED), "over_budget", "no more calls can be made; answer with what you have"),),
 )
 USED = Ids(["c1_0", "x"])
-again, renamed = asks(ONE, call(1, id="x"), call(2)), (
-    call(sent_id="c1_0_s1_0"),
-    call(1, id="x", sent_id="x_s1_1"),
-    call(2),
+again, renamed = (
+    asks(ONE, call(1, id="x"), call(2)),
+    (
+        call(sent_id="c1_0_s1_0"),
+        call(1, id="x", sent_id="x_s1_1"),
+        call(2),
+    ),
 )
 case(
     ADMIT,
@@ -314,7 +327,13 @@ case(
     polled(),
     flights=(RUNS, flight(RUNNING, 1), GONE, DONE, flight(RUNNING, 4, 1)),
 )
-case(START, "one place", BUSY.but(policy=Policy(max_parallel=2)), polled(), flights=(RUNS, flight(RUNNING, 1), GONE, DONE, RERUN))
+case(
+    START,
+    "one place",
+    BUSY.but(policy=Policy(max_parallel=2)),
+    polled(),
+    flights=(RUNS, flight(RUNNING, 1), GONE, DONE, RERUN),
+)
 case(START, "no place", BUSY.but(policy=Policy(max_parallel=1)), polled())
 case(START, "in sequence", BUSY.but(policy=Policy(batch="sequential")), polled())
 

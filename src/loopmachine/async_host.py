@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
@@ -41,15 +42,12 @@ class AsyncHost(Host):
         self.heard_wake = False
 
     async def run(self, resumed: Resumed | None) -> Result:
-        """Drive the loop until nothing is left to perform."""
+        """Perform what is outstanding, or wait for what is running, until there is neither."""
         self.begin(resumed)
         forget = self.cancel.subscribe(self.woken) if isinstance(self.cancel, CancelToken) else None
         try:
-            while self.todo or self.children:
-                if self.todo:
-                    await self.perform(self.todo.popleft())
-                else:
-                    await self.settle()
+            while await self.perform():
+                pass
         except BaseException:
             await self.wind_down()
             raise
@@ -66,22 +64,33 @@ class AsyncHost(Host):
         aio = self.wake.get_loop()
         aio.call_soon_threadsafe(lambda: None if self.wake.done() else self.wake.set_result(None))
 
-    async def perform(self, request: Request) -> None:
-        """Do what the machine asks for."""
+    async def perform(self) -> bool:
+        """Do the first thing asked for that can be done now, else wait for a child. False: there is neither."""
+        for request in self.loop.waiting:
+            if await self.act(request):
+                return True
+        if self.children:
+            await self.settle()
+            return True
+        return False
+
+    async def act(self, request: Request) -> bool:
+        """Do what the machine asks for. Whether the machine was told something."""
         if isinstance(request, PollCancel):
             if request.not_before is not None:
                 await self.pause(request.not_before - self.clock())
             self.tell(self.polled())
-        elif isinstance(request, AskModel):
+            return True
+        if isinstance(request, AskModel):
             self.ask(request)
         elif isinstance(request, StartCalls):
-            for call in request.calls:
-                self.start(call)
+            self.start(request)
         elif isinstance(request, InterruptModel | InterruptCalls):
             self.cut_short("cut short by a cancel or a spent budget")
         elif isinstance(request, AskApproval) and self.approve is not None:
             verdicts = [(call, self.approve(call)) for call in request.calls]
-            self.decide([(call, await said if inspect.isawaitable(said) else said) for call, said in verdicts])
+            return self.decide([(call, await said if inspect.isawaitable(said) else said) for call, said in verdicts])
+        return False
 
     async def pause(self, seconds: float) -> None:
         """Wait, or until cancelled."""
@@ -94,28 +103,31 @@ class AsyncHost(Host):
 
     def ask(self, request: AskModel) -> None:
         """Ask the model, as a task or on a thread."""
+        if self.children:  # it was asked
+            return
         arguments = self.arguments(request)
         if _is_async(self.model):
-            self.spawn(None, self.model(*arguments))
+            self.children[asyncio.ensure_future(self.model(*arguments))] = None
         else:
-            self.thread(None, lambda: self.model(*arguments))
+            self.children[self.thread(lambda: self.model(*arguments))] = None
 
-    def start(self, call: Call) -> None:
-        """Run a call, as a task or on a thread."""
-        progress = self.progress(call)
-        if self.loop.toolbox.is_async(call):
-            self.spawn(call, self.loop.perform_async(call, progress=progress))
-        else:
-            self.thread(call, lambda: self.loop.perform(call, progress=progress))
+    def start(self, request: StartCalls) -> None:
+        """Run the calls that are not running yet, as tasks or on threads."""
+        for call in request.calls:
+            if call in self.children.values():
+                continue
+            progress = self.progress(call)
+            if self.loop.toolbox.is_async(call):
+                child: Child = asyncio.ensure_future(self.loop.perform_async(call, progress=progress))
+            else:
+                child = self.thread(partial(self.loop.perform, call, progress=progress))
+            self.children[child] = call
 
-    def spawn(self, call: Call | None, coroutine: Coroutine[Any, Any, Any]) -> None:
-        self.children[asyncio.ensure_future(coroutine)] = call
-
-    def thread(self, call: Call | None, function: Callable[[], Any]) -> None:
+    def thread(self, function: Callable[[], Any]) -> Child:
+        """Run a function on a thread, in this context."""
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
-        running = asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, function)
-        self.children[running] = call
+        return asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, function)
 
     def cut_short(self, why: str) -> None:
         """Cancel the tasks; what runs on a thread can't be, and its outcome is kept."""
@@ -164,17 +176,16 @@ class AsyncHost(Host):
 
     def model_done(self, child: Child, raised: BaseException | None, why: str) -> None:
         """Tell what the model brought; what passes through the host is not told."""
-        now = self.clock()
         if not child.cancelled() and raised is None:
             reply = child.result()
             if inspect.isawaitable(reply):  # a plain function that hands out a coroutine
                 self.children[asyncio.ensure_future(reply)] = None
             else:
-                self.took(self.loop.replied(reply, at=now))
+                self.replied(reply)
         elif why:
-            self.tell(ModelFailed("cut_short", why, timed_out=why == DEADLINE, at=now))
+            self.tell(ModelFailed("cut_short", why, timed_out=why == DEADLINE, at=self.clock()))
         elif raised is None or isinstance(raised, Exception):
-            self.took(self.loop.failed(raised or asyncio.CancelledError(), at=now))
+            self.tell(self.loop.failure(raised or asyncio.CancelledError(), at=self.clock()))
 
     async def wind_down(self) -> None:
         """Cancel the tasks, await all children, and record what the calls brought."""

@@ -10,7 +10,6 @@ import inspect
 import logging
 import queue
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -23,14 +22,14 @@ from loopmachine.events import (
     CancelPolled,
     CancelRequested,
     Event,
+    ModelReplied,
     Resumed,
 )
 from loopmachine.history import History
 from loopmachine.limits import Budget, Policy
 from loopmachine.loop import Loop, Price
-from loopmachine.machine import Advance
 from loopmachine.records import Call, CallResult, Decision
-from loopmachine.requests import AskApproval, AskModel, PollCancel, Request, StartCalls
+from loopmachine.requests import AskApproval, AskModel, PollCancel, StartCalls
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
@@ -147,7 +146,7 @@ def _loop(
 
 
 class Host:
-    """What both hosts share: the requests still to be performed, the cancel, the approver and the observer."""
+    """What both hosts share: the cancel, the approver, the observer, and what is told to the machine."""
 
     def __init__(
         self,
@@ -167,15 +166,13 @@ class Host:
         self.approve = approve
         self.observe = observe
         self.clock = clock
-        self.todo: deque[Request] = deque()
         loop.warn = self.notice
         loop.cancel = cancel
 
     def begin(self, resumed: Resumed | None) -> None:
-        """Take the loop up: all that is outstanding is to be performed."""
+        """Take the loop up."""
         if resumed is not None and not self.loop.finished:
-            self.notice(self.loop.send(resumed))
-        self.todo.extend(self.loop.waiting)
+            self.tell(resumed)
         self.loop.driven = True
 
     def end(self) -> Result:
@@ -184,14 +181,11 @@ class Host:
         return self.loop.result()
 
     def tell(self, event: Event) -> None:
-        """Tell the machine what happened, and perform what it now asks for."""
-        self.took(self.loop.send(event))
-
-    def took(self, advance: Advance) -> None:
-        """Note what the machine now asks for."""
-        self.todo.extend(advance.requests)
-        if self.observe is not None:
-            self.notice(advance)
+        """Tell the machine what happened, and the observer what came of it."""
+        if self.observe is None:
+            self.loop.take(event)
+        else:
+            self.notice(self.loop.send(event))
 
     def notice(self, notice: Any) -> None:
         """Tell the observer. One that raises is reported once and harms nothing."""
@@ -206,8 +200,10 @@ class Host:
                 self.loop.observer_failed = True
                 _logger.exception("the observer raised; the run goes on")
 
-    def progress(self, call: Call) -> Callable[..., None]:
-        """What ``Context.progress`` of a call tells the observer."""
+    def progress(self, call: Call) -> Callable[..., None] | None:
+        """What ``Context.progress`` of a call tells the observer, if there is one."""
+        if self.observe is None:
+            return None
 
         def report(done: float, total: float | None = None, text: str = "") -> None:
             self.notice(notices.Progress(call, done, total, text))
@@ -231,16 +227,23 @@ class Host:
                 CancelRequested(self.cancel.reason if isinstance(self.cancel, CancelToken) else "", at=self.clock())
             )
 
-    def decide(self, verdicts: list[tuple[Call, Any]]) -> None:
+    def decide(self, verdicts: list[tuple[Call, Any]]) -> bool:
         """Pass on what the approver decided; a call without a verdict stays undecided."""
-        decisions = [_decision(call, verdict) for call, verdict in verdicts if verdict is not None]
+        decisions = tuple(_decision(call, verdict) for call, verdict in verdicts if verdict is not None)
         if decisions:
             self.tell(ApprovalGiven(decisions, at=self.clock()))
+        return bool(decisions)
 
     def arguments(self, ask: AskModel) -> tuple[Any, ...]:
         """What the model callable is given: messages, tools, the request, as many as it takes."""
-        asking = self.loop.asking(ask)
-        return (asking.messages, asking.tools, asking)[: self.arity]
+        if self.arity == 3:
+            asking = self.loop.asking(ask)
+            return asking.messages, asking.tools, asking
+        return (self.loop.messages(), self.loop.tools(ask))[: self.arity]
+
+    def replied(self, reply: Any) -> None:
+        """Tell what the model replied."""
+        self.tell(ModelReplied(self.loop.turn(reply), at=self.clock()))
 
 
 def _decision(call: Call, verdict: Any) -> Decision:
@@ -269,19 +272,23 @@ class SyncHost(Host):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.done: queue.SimpleQueue[tuple[CallResult, BaseException | None] | None] = queue.SimpleQueue()
-        self.running = 0
+        self.running: set[tuple[int, int]] = set()
         self.pool: ThreadPoolExecutor | None = None
+        #: what performs a request; it says whether it told the machine something
+        self.acts: dict[type, Callable[[Any], bool]] = {
+            PollCancel: self.poll,
+            AskModel: self.ask,
+            StartCalls: self.start,
+            AskApproval: self.ask_approval,
+        }
 
     def run(self, resumed: Resumed | None) -> Result:
-        """Drive the loop until nothing is left to perform."""
+        """Perform what is outstanding, or wait for what is running, until there is neither."""
         self.begin(resumed)
         forget = self.cancel.subscribe(lambda: self.done.put(None)) if isinstance(self.cancel, CancelToken) else None
         try:
-            while self.todo or self.running:
-                if self.todo:
-                    self.perform(self.todo.popleft())
-                else:
-                    self.settle()
+            while self.perform():
+                pass
         except BaseException:
             self.wind_down()
             raise
@@ -293,18 +300,20 @@ class SyncHost(Host):
             result = self.end()
         return result
 
-    def perform(self, request: Request) -> None:
-        """Do what the machine asks for. What it asks to interrupt can't be: it is awaited, its outcome kept."""
-        if isinstance(request, PollCancel):
-            if request.not_before is not None:
-                self.pause(request.not_before - self.clock())
-            self.tell(self.polled())
-        elif isinstance(request, AskModel):
-            self.ask(request)
-        elif isinstance(request, StartCalls):
-            self.start(request.calls)
-        elif isinstance(request, AskApproval) and self.approve is not None:
-            self.decide([(call, self.approve(call)) for call in request.calls])
+    def perform(self) -> bool:
+        """Do the first thing asked for that can be done now, else wait for a running call. False: there is neither."""
+        for request in self.loop.waiting:
+            act = self.acts.get(type(request))  # what it asks to interrupt can't be: it is awaited, its outcome kept
+            if act is not None and act(request):
+                return True
+        return bool(self.running) and self.settle()
+
+    def poll(self, request: PollCancel) -> bool:
+        """Look for a cancel, when it is time."""
+        if request.not_before is not None:
+            self.pause(request.not_before - self.clock())
+        self.tell(self.polled())
+        return True
 
     def pause(self, seconds: float) -> None:
         """Wait, or until cancelled."""
@@ -315,29 +324,37 @@ class SyncHost(Host):
             else:
                 time.sleep(left if self.cancel is None else min(left, POLL_SECONDS))
 
-    def ask(self, request: AskModel) -> None:
+    def ask(self, request: AskModel) -> bool:
         """Ask the model, and tell what came."""
+        arguments = self.arguments(request)
         try:
-            reply = self.model(*self.arguments(request))
+            reply = self.model(*arguments)
         except Exception as error:
-            self.took(self.loop.failed(error, at=self.clock()))
-            return
+            self.tell(self.loop.failure(error, at=self.clock()))
+            return True
         if inspect.isawaitable(reply):
             raise TypeError("the model is async; use run_async")
-        self.took(self.loop.replied(reply, at=self.clock()))
+        self.replied(reply)
+        return True
 
-    def start(self, calls: tuple[Call, ...]) -> None:
+    def ask_approval(self, request: AskApproval) -> bool:
+        """Ask the approver, if there is one."""
+        return self.approve is not None and self.decide([(call, self.approve(call)) for call in request.calls])
+
+    def start(self, request: StartCalls) -> bool:
         """Run a single call here; several, or one beside others, on threads."""
-        if len(calls) == 1 and not self.running and not self.todo:
-            self.settled(*self.work(calls[0]))
-            return
+        if len(request.calls) == 1 and not self.running and len(self.loop.waiting) == 1:
+            self.settled(*self.work(request.calls[0]))
+            return True
         if self.pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
-        for call in calls:
-            self.running += 1
-            self.pool.submit(copy_context().run, lambda call=call: self.done.put(self.work(call)))
+        for call in request.calls:
+            if call.key not in self.running:
+                self.running.add(call.key)
+                self.pool.submit(copy_context().run, lambda call=call: self.done.put(self.work(call)))
+        return False
 
     def work(self, call: Call) -> tuple[CallResult, BaseException | None]:
         """The call's result, and what has to pass through the host after it was recorded."""
@@ -352,19 +369,20 @@ class SyncHost(Host):
         if passing is not None:
             raise passing
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """Wait for a running call, or for a cancel."""
         done = self.done.get()
         if done is None:
             self.cancel_told()
-            return
-        self.running -= 1
-        self.settled(*done)
+        else:
+            self.running.discard(done[0].key)
+            self.settled(*done)
+        return True
 
     def wind_down(self) -> None:
         """Await the running calls and record what they brought; what is on its way out stays on its way."""
         while self.running:
             done = self.done.get()
             if done is not None:
-                self.running -= 1
+                self.running.discard(done[0].key)
                 self.tell(CallReturned(done[0], at=self.clock()))

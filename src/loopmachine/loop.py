@@ -17,12 +17,12 @@ from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.machine import Advance, live, outstanding, replay, step
-from loopmachine.records import Call, CallResult, Exchange, Snapshot, UserMessage
+from loopmachine.records import Call, CallResult, Exchange, Snapshot, Turn, UserMessage
 from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import Context, Toolbox
-from loopmachine.wire import PLAIN, WIRES, Encoding, Wire
+from loopmachine.wire import PLAIN, WIRES, Encoding, Messages, Wire
 
 FORMAT = 1  #: of the JSON that ``to_json`` writes
 
@@ -116,35 +116,50 @@ class Loop:
     def send(self, event: Event) -> Advance:
         """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit."""
         asked = self._asking
-        after = step(self._machine, self.definition, self.snapshot, event, asked)
+        self.take(event)
+        return Advance(self.snapshot, self.snapshot.log[-1][1], event, asked, self._asking)
+
+    def take(self, event: Event) -> None:
+        """``send`` for a host that reads ``waiting`` and nobody else."""
+        after = step(self._machine, self.definition, self.snapshot, event, self._asking)
+        self._asking = outstanding(self.definition, after)
         self.snapshot = after
-        self._asking = asking = outstanding(self.definition, after)
-        return Advance(after, after.log[-1][1], event, asked, asking)
 
     def asking(self, ask: AskModel) -> AskModel:
         """The request with what the model is to be given, all of it its own to do anything with."""
-        offered = ask.tool_choice != "none" or self.wire.needs_schemas
         return ask.but(
-            messages=self._encoding.messages(self.snapshot.history),
-            tools=self._encoding.listed(self._offer if offered else []),
-            system=self.wire.aside(self.system),
-            cancel=self.cancel,
+            messages=self.messages(), tools=self.tools(ask), system=self.wire.aside(self.system), cancel=self.cancel
         )
+
+    def messages(self) -> Messages:
+        """The history in the wire's shape: a list of your own, made where you look."""
+        return self._encoding.messages(self.snapshot.history)
+
+    def tools(self, ask: AskModel) -> Messages:
+        """The tools in the wire's shape: none where none are offered, unless the wire needs their schemas."""
+        offered = ask.tool_choice != "none" or self.wire.needs_schemas
+        return self._encoding.listed(self._offer if offered else [])
 
     def replied(self, reply: Any, *, at: float) -> Advance:
         """Tell the machine what the model replied, in the wire's shape. A reply of no shape is a malformed turn."""
+        return self.send(ModelReplied(self.turn(reply), at=at))
+
+    def turn(self, reply: Any) -> Turn:
+        """What a reply brings in this step: decoded, priced, its calls prepared for the machine."""
         turn = self.wire.decode(reply)
         if turn.usage is not None and turn.usage.cost_usd is None and self.price is not None:
             turn = turn.but(usage=self._priced(turn.usage, self.price))
-        return self.send(ModelReplied(self.toolbox.prepare(turn, self.snapshot.steps, self.snapshot.ids), at=at))
+        return self.toolbox.prepare(turn, self.snapshot.steps, self.snapshot.ids)
 
     def failed(self, error: BaseException, *, at: float, timed_out: bool = False) -> Advance:
-        """Tell the machine that asking the model raised. Only a ModelError can say that it may be asked again."""
+        """Tell the machine that asking the model raised."""
+        return self.send(self.failure(error, at=at, timed_out=timed_out))
+
+    def failure(self, error: BaseException, *, at: float, timed_out: bool = False) -> ModelFailed:
+        """What it means that asking the model raised: only a ModelError can say that it may be asked again."""
         if isinstance(error, ModelError):
-            return self.send(
-                ModelFailed(error.code, error.message, error.retryable, error.retry_after, timed_out, at=at)
-            )
-        return self.send(ModelFailed(type(error).__name__, str(error), timed_out=timed_out, at=at))
+            return ModelFailed(error.code, error.message, error.retryable, error.retry_after, timed_out, at=at)
+        return ModelFailed(type(error).__name__, str(error), timed_out=timed_out, at=at)
 
     def _priced(self, usage: Usage, price: Price) -> Usage:
         try:

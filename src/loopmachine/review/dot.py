@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from math import ceil
 
 import attrs
 
 from loopmachine.definition import Definition, State
 from loopmachine.review import colours
 from loopmachine.review.cells import final_label, legend_label, working_label
-from loopmachine.review.layout import ARROW, NAME, SMALL, Box, Layout, Point, lay_out
+from loopmachine.review.layout import ARROW, NAME, PAD, SMALL, TEXT, Layout, Point, lay_out
 from loopmachine.review.lines import Line, all_lines, heading, lines_of
-from loopmachine.review.text import in_quotes, key
+from loopmachine.review.text import in_quotes, key, points
 
 _SHAPES = {
     "answered": {"shape": "ellipse", "style": "filled"},
@@ -25,15 +26,16 @@ _HEAVY = "2.2"
 def draw(definition: Definition, counts: Mapping[str, int] | None = None) -> str:
     """The definition as DOT text: ASCII, and the same every time.
 
-    ``counts``: how often each row was taken, by row id ("state/number"). Those that were not are drawn pale.
+    ``counts``: how often each row was taken, by row id ("state/number"). The rows that were are drawn heavy, the
+    others pale. Raises ValueError for a row that the definition does not have.
     """
     from graphviz import Digraph  # type: ignore[import-untyped]  # it ships no types
 
-    drawing = _Drawing(definition, lay_out(definition, counted=counts is not None), counts)
+    drawing = _drawing(definition, counts)
     graph = Digraph(
         "loop",
         graph_attr=drawing.graph(),
-        node_attr={"fontname": "Arial", "shape": "plain"},
+        node_attr={"fontname": "Arial", "fontsize": f"{SMALL}", "fontcolor": colours.SMALL, "shape": "plain"},
         edge_attr={"arrowsize": f"{ARROW / 10:g}"},
     )
     graph.node("legend", id="legend", label=legend_label(), pos=_place(drawing.layout.legend.middle))
@@ -49,23 +51,41 @@ def draw(definition: Definition, counts: Mapping[str, int] | None = None) -> str
     return str(graph.source)
 
 
+def _drawing(definition: Definition, counts: Mapping[str, int] | None) -> _Drawing:
+    rows = {row_id: row for row_id, _, row in definition.all_rows()}
+    if counts is None:
+        happy = {row_id for row_id, row in rows.items() if row.happy}
+        return _Drawing(definition, lay_out(definition), taken=rows.keys(), heavy=happy)
+    strangers = sorted(counts.keys() - rows.keys())
+    if strangers:
+        raise ValueError(f"the definition has no row {', '.join(strangers)}; a row is named state/number")
+    taken = {row_id for row_id in rows if counts.get(row_id)}
+    beside = {row_id: f"x{counts.get(row_id, 0)}" for row_id in rows}
+    room = ceil(max(points(text, TEXT) for text in beside.values())) + PAD
+    return _Drawing(definition, lay_out(definition, room), taken=taken, heavy=taken, beside=beside, room=room)
+
+
 @attrs.frozen
 class _Drawing:
     """The attributes of everything drawn."""
 
     definition: Definition
     layout: Layout
-    counts: Mapping[str, int] | None
+    taken: Set[str]  #: the rows in their colours; the others are pale
+    heavy: Set[str]  #: the rows with a heavy curve
+    beside: Mapping[str, str] = attrs.field(factory=dict)  #: what stands at the end of a row
+    room: int = 0  #: the width of that
 
     def graph(self) -> dict[str, str]:
         return {
             "layout": "nop2",
             "id": "loop",
+            "pad": "0.15",
             "bgcolor": colours.PAPER,
             "fontname": "Arial",
             "fontsize": f"{NAME}",
             "fontcolor": colours.INK,
-            "label": heading(self.definition),
+            "label": in_quotes(heading(self.definition)),
             "lp": _place((self.layout.width / 2, NAME)),
         }
 
@@ -85,14 +105,14 @@ class _Drawing:
     def working(self, state: State) -> dict[str, str]:
         """A state of the column."""
         box, lines = self.layout.column[state.name], lines_of(self.definition, state)
-        counts = None if self.counts is None else [self.counts.get(line.row_id, 0) for line in lines]
-        label = working_label(state, lines, box, self.layout.headers[state.name], counts)
+        label = working_label(state, lines, box, self.layout.headers[state.name], self.beside, self.room)
         return {"id": _node(state.name), "label": label, "pos": _place(box.middle)}
 
     def final(self, state: State) -> dict[str, str]:
         """A state of the cluster."""
         kind, box = str(state.final), self.layout.ends[state.name]
-        colour = colours.FINAL[kind] if self._reached(state) else colours.MOVE
+        reached = any(self.definition.row(row_id).to == state.name for row_id in self.taken)
+        colour = colours.FINAL[kind] if reached else colours.MOVE
         return _SHAPES[kind] | {
             "id": _node(state.name),
             "label": final_label(state, kind, colour),
@@ -103,32 +123,25 @@ class _Drawing:
             "fixedsize": "true",
             "peripheries": "2",
             "color": colour,
-            "fillcolor": colours.FILL[kind] if self._reached(state) else colours.PAPER,
+            "fillcolor": colours.FILL[kind] if reached else colours.PAPER,
         }
 
     def curve(self, line: Line) -> dict[str, str]:
         """A row on its way."""
         *way, tip = self.layout.curves[line.row_id]
-        heavy = line.row.happy if self.counts is None else self._taken(line)
         return {
             "id": line.id,
             "tooltip": in_quotes(line.sentence),
             "color": self._colour(line),
-            "penwidth": _HEAVY if heavy else "1",
+            "penwidth": _HEAVY if line.row_id in self.heavy else "1",
             "pos": f"e,{_place(tip)} {' '.join(map(_place, way))}",
         }
 
     def _colour(self, line: Line) -> str:
-        if not self._taken(line):
+        if line.row_id not in self.taken:
             return colours.PALE
         kind = self.definition.states[line.row.to].final
         return colours.HAPPY if line.row.happy else colours.FINAL[kind] if kind else colours.MOVE
-
-    def _taken(self, line: Line) -> bool:
-        return self.counts is None or self.counts.get(line.row_id, 0) > 0
-
-    def _reached(self, state: State) -> bool:
-        return any(line.row.to == state.name and self._taken(line) for line in all_lines(self.definition))
 
 
 def _node(name: str) -> str:
@@ -140,5 +153,5 @@ def _place(point: Point) -> str:
     return f"{point[0]:g},{0 - point[1]:g}"
 
 
-def _inches(points: float) -> str:
-    return f"{points / 72:.4f}"
+def _inches(length: float) -> str:
+    return f"{length / 72:.4f}"

@@ -16,19 +16,19 @@ import attrs
 
 from loopmachine.definition import Definition, State
 from loopmachine.review.lines import Line, lines_of, working
-from loopmachine.review.text import first_paragraph, points, wrapped
+from loopmachine.review.text import BOLD, first_paragraph, points, wrapped
 from loopmachine.review.tracks import Move, tracks
 
 GRID = 6  #: also from one track to the next
 NAME, TEXT, SMALL = 12, 11, 9  #: font sizes
 LINE = 2 * GRID  #: the height of one more line of small text
-CHARACTERS = 58  #: of small text in a line
-NUMBER, COUNT, PAD = 24, 30, 8  #: widths: of a row's number, of its count, and beside its text
+CHARACTERS = 64  #: of small text in a line
+NUMBER, PAD = 24, 8  #: widths: of a row's number, and beside its text
 TOP, GAP, MARGIN = 5.25 * GRID, 3 * GRID, 2 * GRID
 MIDDLE = 1.25 * GRID  #: of the first text in a row; with TOP a multiple of GRID and a half
 ARRIVAL = 4  #: from one arrival at a header to the next
 MERGE = 5 * GRID  #: the width on which the curves to one final state come together
-END, END_STEP = 6 * GRID, 8 * GRID  #: the height of a final state, and from one to the next
+END, END_STEP, END_WIDTH = 6 * GRID, 8 * GRID, 20 * GRID  #: a final state's height, least slot, and least width
 LEGEND = 17 * GRID  #: its height
 RADIUS, ARROW = 6, 5  #: of a corner; the length of an arrow
 
@@ -78,8 +78,8 @@ def row_height(line: Line) -> int:
     return 3 * GRID + LINE * len(update_lines(line))
 
 
-def lay_out(definition: Definition, *, counted: bool = False) -> Layout:
-    """Place a definition; ``counted`` leaves a column for counts."""
+def lay_out(definition: Definition, beside: float = 0) -> Layout:
+    """Place a definition; ``beside`` is the width left in each row for what stands beside its text."""
     states = {state: lines_of(definition, state) for state in working(definition)}
     lines = [line for rows in states.values() for line in rows if not line.stays]
     arrivals = Counter(line.row.to for line in lines)
@@ -90,9 +90,9 @@ def lay_out(definition: Definition, *, counted: bool = False) -> Layout:
     exits = _moves(lines, leaves, middles, back=False)
     left, right = tracks(moves), tracks(exits)
     x = MARGIN + GRID * (1 + max(left.values(), default=0))
-    width = NUMBER + COUNT * counted + max(_text_width(state, rows) for state, rows in states.items())
+    width = NUMBER + beside + max((_text_width(state, rows) for state, rows in states.items()), default=0)
     merge = x + width + GRID * (2 + max(right.values(), default=0))
-    end_width = max((_end_width(definition.states[name]) for name in middles), default=0)
+    end_width = max(_end_width(definition.states[name]) for name in middles)
     curves = {move.row_id: _way_back(move, x, x - GRID * (1 + left[move.row_id])) for move in moves}
     for move in exits:
         track = x + width + GRID * (1 + right[move.row_id])
@@ -100,7 +100,9 @@ def lay_out(definition: Definition, *, counted: bool = False) -> Layout:
     ends = {name: Box(merge + MERGE, middle - END / 2, end_width, END) for name, middle in middles.items()}
     cluster = _around(ends)
     return Layout(
-        column={state.name: Box(x, tops[state.name], width, _height(headers, state, rows)) for state, rows in states.items()},
+        column={
+            state.name: Box(x, tops[state.name], width, _height(headers, state, rows)) for state, rows in states.items()
+        },
         headers=headers,
         ends=ends,
         cluster=cluster,
@@ -120,14 +122,14 @@ def _height(headers: Mapping[str, int], state: State, lines: Sequence[Line]) -> 
 
 
 def _text_width(state: State, lines: Sequence[Line]) -> int:
-    header = [points(state.name, NAME), *(points(text, SMALL) for text in doc_lines(state))]
-    rows = [points(line.text, TEXT) for line in lines]
+    header = [BOLD * points(state.name, NAME), *(points(text, SMALL) for text in doc_lines(state))]
+    rows = [BOLD * points(line.text, TEXT) for line in lines]
     updates = [points(f"/ {text}", SMALL) for line in lines for text in update_lines(line)]
     return ceil(max(max(header) - NUMBER, *rows, *updates)) + PAD
 
 
 def _end_width(state: State) -> int:
-    return ceil(points(state.status, TEXT)) + 6 * PAD
+    return max(END_WIDTH, ceil(points(state.status, TEXT)) + 6 * PAD)
 
 
 def _heights(
@@ -154,14 +156,15 @@ def _end_middles(definition: Definition, lines: Sequence[Line], leaves: Mapping[
         if state.final is not None
     }
     order = sorted(sources, key=lambda name: median(sources[name] or [inf]))
-    middle = mean([height for heights in sources.values() for height in heights] or [0])
-    top = max(middle - END_STEP * (len(order) - 1) / 2, TOP + LEGEND + 2 * END_STEP)
-    snapped = GRID * round(top / GRID)
-    # An even number of arrivals stands half a step beside an odd one, and rows never stand where arrivals do.
-    return {
-        name: snapped + place * END_STEP + (GRID / 2 if len(sources[name]) % 2 == 0 else 0)
-        for place, name in enumerate(order)
-    }
+    slots = {name: max(END_STEP, 2 * GRID * ceil(len(sources[name]) / 2 + 1)) for name in order}
+    centre = mean([height for heights in sources.values() for height in heights] or [0])
+    y = GRID * round(max(centre - sum(slots.values()) / 2, TOP + LEGEND + END_STEP) / GRID)
+    middles = {}
+    for name in order:
+        # An even number of arrivals stands half a step beside an odd one, so none stands where a row leaves.
+        middles[name] = y + slots[name] / 2 + (GRID / 2 if len(sources[name]) % 2 == 0 else 0)
+        y += slots[name]
+    return middles
 
 
 def _moves(

@@ -9,7 +9,6 @@ import attrs
 from loopmachine.definition import Definition, Row, State
 from loopmachine.review.text import first_paragraph, flat, key
 
-
 STAYS = "stays"  #: said of a row that leads back to its own state
 
 
@@ -104,6 +103,6 @@ def heading(definition: Definition) -> str:
     """What a picture of it says first."""
     states, rows = len(definition.states), len(list(definition.all_rows()))
     return (
-        f"{states} states, {rows} rows. The rows of a state are tried from the top; "
-        "the first whose guard holds is taken."
+        f"{states} states, {rows} rows; it starts in {definition.initial}. "
+        "The rows of a state are tried from the top; the first whose guard holds is taken."
     )

@@ -1,4 +1,4 @@
-"""Drawing DOT: finds a Graphviz, the wheel that gives the same bytes everywhere first."""
+"""Drawing DOT: finds a Graphviz, first the wheel that gives the same bytes everywhere."""
 
 from __future__ import annotations
 
@@ -17,32 +17,39 @@ class NoRenderer(LoopError):
     """Nothing was found that draws DOT, or what was found failed."""
 
 
-def search_path() -> str:
-    """Where programs are looked for: beside this interpreter, then on PATH."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+def pinned(path: str | None = None) -> str | None:
+    """The program whose bytes can be compared, where it is there."""
+    return shutil.which(PINNED, path=_search_path(path))
 
 
 def render(dot: str, kind: str, path: str | None = None) -> bytes:
-    """The picture of ``dot``, "svg" or "png", drawn by a program found on ``path``, else by pygraphviz.
+    """The picture of ``dot``, "svg" or "png".
 
-    Raises NoRenderer.
+    Drawn by graphviz-pure or else by dot, each looked for beside this interpreter and on PATH, or on ``path`` alone
+    where it is given; else by pygraphviz. Raises NoRenderer.
     """
-    where = search_path() if path is None else path
-    program = shutil.which(PINNED, path=where) or shutil.which("dot", path=where)
+    program = pinned(path) or shutil.which("dot", path=_search_path(path))
     return _by_program(program, dot, kind) if program else _by_wheel(dot, kind)
+
+
+def _search_path(path: str | None) -> str:
+    beside = str(Path(sys.executable).parent)
+    return os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]) if path is None else path
 
 
 def _by_program(program: str, dot: str, kind: str) -> bytes:
     done = subprocess.run([program, f"-T{kind}"], input=dot.encode("ascii"), capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise NoRenderer(f"{program} could not draw {kind}, it ended with {done.returncode}: {said}")
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise NoRenderer(f"{program} could not draw {kind} and ended with {done.returncode}: {said}")
     return done.stdout
 
 
 def _by_wheel(dot: str, kind: str) -> bytes:
     try:
-        from pygraphviz import AGraph  # type: ignore[import-not-found]  # one of three ways to draw, seldom installed
+        from pygraphviz import AGraph  # type: ignore[import-not-found]  # the last of three ways, seldom installed
     except ImportError:
-        raise NoRenderer(f"nothing here draws {kind}: install graphviz-pure (a wheel) or Graphviz's dot") from None
+        raise NoRenderer(
+            f"nothing here draws {kind}: install graphviz-pure, a wheel, or Graphviz, whose program is dot"
+        ) from None
     return bytes(AGraph(string=dot).draw(format=kind, prog="dot"))

@@ -37,7 +37,7 @@ def _head(dot: str, definition: Definition) -> str:
     states = [flat(f"{state.name}: {state.doc}") for state in definition.table]
     told = "\n".join([*states, *(line.sentence for line in all_lines(definition))])
     return (
-        f'<title id="loop_title">{heading(definition)}</title>\n<desc id="loop_desc">{coded(told)}</desc>\n'
+        f'<title id="loop_title">{coded(heading(definition))}</title>\n<desc id="loop_desc">{coded(told)}</desc>\n'
         f"<metadata>{digest(dot)}</metadata>\n<style>{_style()}</style>"
     )
 

@@ -27,8 +27,22 @@ KINDS: Constant[dict[str, str]] = {
 
 #: What a schema may say beside what it demands.
 NOTES: Constant = frozenset(
-    "$schema $id $comment $defs definitions title description default examples deprecated readOnly writeOnly "
-    "contentMediaType discriminator".split()
+    {
+        "$schema",
+        "$id",
+        "$comment",
+        "$defs",
+        "definitions",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "contentMediaType",
+        "discriminator",
+    }
 )
 
 
@@ -63,13 +77,13 @@ def _listed(test: Callable[[Any], bool], least: int = 0) -> Callable[[Any], bool
     return lambda argument: isinstance(argument, list) and len(argument) >= least and all(map(test, argument))
 
 
-def _named(test: Callable[[Any], bool], name: Callable[[Any], bool] = bool) -> Callable[[Any], bool]:
-    return lambda argument: isinstance(argument, Mapping) and all(test(one) for one in argument.values())
+def _are_named(argument: Any) -> bool:
+    return isinstance(argument, Mapping) and all(map(_is_schema, argument.values()))
 
 
 _A_SCHEMA = (_is_schema, "a schema")
 _SCHEMAS = (_listed(_is_schema, 1), "a list of schemas")
-_NAMED_SCHEMAS = (_named(_is_schema), "schemas by name")
+_NAMED_SCHEMAS = (_are_named, "schemas by name")
 _COUNT = (_is_count, "a whole number from 0 on")
 _NUMBER = (_is_number, "a number")
 
@@ -96,7 +110,7 @@ KEYWORDS: Constant[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "uniqueItems": (lambda argument: isinstance(argument, bool), "true or false"),
     "properties": _NAMED_SCHEMAS,
     "patternProperties": (
-        lambda argument: _named(_is_schema)(argument) and all(map(_is_pattern, argument)),
+        lambda argument: _are_named(argument) and all(map(_is_pattern, argument)),
         "schemas by regular expressions that Python can read",
     ),
     "required": (_listed(lambda one: isinstance(one, str)), "a list of names"),
@@ -110,13 +124,23 @@ KEYWORDS: Constant[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "not": _A_SCHEMA,
 }
 
+
+def is_multiple(value: float, unit: float) -> bool:
+    """Whether a number is a multiple of a unit, both as they are written: 0.3 is one of 0.1."""
+    if isinstance(value, int) and isinstance(unit, int):
+        return value % unit == 0
+    over, under = Decimal(repr(value)).as_integer_ratio()
+    unit_over, unit_under = Decimal(repr(unit)).as_integer_ratio()
+    return over * unit_under % (under * unit_over) == 0
+
+
 #: Limits: the kind of value that they hold for, the test of a value, and what is wanted in words.
 LIMITS: Constant[dict[str, tuple[str, Callable[[Any, Any], object], str]]] = {
     "minimum": ("number", lambda value, limit: value >= limit, "a number from {} on"),
     "maximum": ("number", lambda value, limit: value <= limit, "a number up to {}"),
     "exclusiveMinimum": ("number", lambda value, limit: value > limit, "a number above {}"),
     "exclusiveMaximum": ("number", lambda value, limit: value < limit, "a number below {}"),
-    "multipleOf": ("number", lambda value, unit: is_multiple(value, unit), "a multiple of {}"),
+    "multipleOf": ("number", is_multiple, "a multiple of {}"),
     "minLength": ("string", lambda value, limit: len(value) >= limit, "text of at least {} characters"),
     "maxLength": ("string", lambda value, limit: len(value) <= limit, "text of at most {} characters"),
     "pattern": ("string", lambda value, pattern: re.search(pattern, value), "text that the pattern {} matches"),
@@ -127,15 +151,6 @@ LIMITS: Constant[dict[str, tuple[str, Callable[[Any, Any], object], str]]] = {
     "minProperties": ("object", lambda value, limit: len(value) >= limit, "an object of at least {} names"),
     "maxProperties": ("object", lambda value, limit: len(value) <= limit, "an object of at most {} names"),
 }
-
-
-def is_multiple(value: float, unit: float) -> bool:
-    """Whether a number is a multiple of a unit, both as they are written: 0.3 is one of 0.1."""
-    if isinstance(value, int) and isinstance(unit, int):
-        return value % unit == 0
-    over, under = Decimal(repr(value)).as_integer_ratio()
-    unit_over, unit_under = Decimal(repr(unit)).as_integer_ratio()
-    return over * unit_under % (under * unit_over) == 0
 
 
 # --- the compiler -------------------------------------------------------------------------------------------
@@ -195,7 +210,7 @@ class Compiler:
         test, wanted = KEYWORDS.get(keyword, (None, ""))
         place = ".".join((*path, keyword))
         if test is None:
-            self.faults.append(f"{place}: this keyword can't be checked; leave it out, or say it with {listed(KEYWORDS)}")
+            self.faults.append(f"{place}: this keyword can't be checked; leave it out, and check it in the tool")
             return False
         if not test(argument):
             self.faults.append(f"{place}: it takes {wanted}, not {show(argument)}")
@@ -239,8 +254,7 @@ def _reference(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
 
 
 def _limits(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
-    for keyword in LIMITS.keys() & said.keys():
-        node.checks.append(_limit(keyword, said[keyword]))
+    node.checks += [_limit(keyword, said[keyword]) for keyword in LIMITS if keyword in said]
     if said.get("uniqueItems"):
         node.checks.append(nodes.distinct)
 

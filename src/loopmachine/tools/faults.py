@@ -40,7 +40,7 @@ def where(path: Iterable[str | int]) -> str:
             words += f".{cut(printable(step))}"
         else:
             words += f"[{quoted(step)}]"
-    return words.removeprefix(".") or "the arguments"
+    return cut(words.removeprefix("."), 200) or "the arguments"
 
 
 def under(step: str | int, faults: Faults) -> list[Fault]:

@@ -73,7 +73,10 @@ FORMATS: Constant[dict[str, tuple[Callable[[str], object], str]]] = {
         _whole(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"),
         "a UUID such as 12345678-1234-5678-1234-567812345678",
     ),
-    "decimal": (_whole(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"), 'a decimal number as text, such as "1.10"'),
+    "decimal": (
+        _whole(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"),
+        'a decimal number as text, such as "1.10"',
+    ),
     "email": (_whole(r"[^@\s]+@[^@\s]+"), "an email address such as ann@example.org"),
     "uri": (_is_uri, "a URI such as https://example.org/a"),
     "ipv4": (_is_ipv4, "an IPv4 address such as 192.0.2.1"),

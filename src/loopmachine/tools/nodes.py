@@ -18,14 +18,16 @@ from loopmachine.tools.words import listed, near, quoted, show
 Check = Callable[["Examination", Any], tuple[Any, Faults]]
 _CONTAINERS: Constant = (dict, list)
 
-class Node:
-    """A schema's checks, in order, and the nodes that it applies to the same value."""
 
-    __slots__ = ("beside", "checks", "words")
+class Node:
+    """A schema's checks, in order, and the nodes that it applies to the same value and to parts of it."""
+
+    __slots__ = ("beside", "checks", "parts", "words")
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
         self.beside: list[Node] = []
+        self.parts: list[Node] = []
         self.words: Callable[[], str] = lambda: "a value"
 
     @property
@@ -177,13 +179,13 @@ def items(first: Sequence[Node], rest: Node | None) -> Check:
             return value, NONE
         taken: list[Any] = []
         faults: list[Fault] = []
-        for place, one in enumerate(value):
+        for place, given in enumerate(value):
             node = first[place] if place < len(first) else rest
             if node is None:
-                faults.append(Fault((place,), f"{show(one)} where nothing is wanted: the list has {len(first)} places"))
-            else:
-                one, found = look.at(node, one)
-                faults += under(place, found)
+                faults.append(Fault((place,), f"{show(given)} where nothing is wanted; {len(first)} items are"))
+                break
+            one, found = look.at(node, given)
+            faults += under(place, found)
             taken.append(one)
             if len(faults) >= MOST_FAULTS:
                 break

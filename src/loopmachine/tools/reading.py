@@ -77,7 +77,7 @@ def _broken(digits: str) -> float | Unreadable:
 
 
 def hazards(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Fault]:
-    """What of a parsed value no tool and no wire can be given: numbers that can't be kept, halves of characters, depth."""
+    """What of a parsed value can be given to no tool and no wire: odd numbers, halves of characters, depth."""
     if isinstance(value, Unreadable):
         yield Fault(path, f"{cut(value.text)} where a finite number of at most 4300 digits is wanted")
     elif isinstance(value, str):
@@ -149,7 +149,7 @@ def _read_structure(opening: str) -> Callable[[str], list[Any]]:
             value, doubles = parse(text)
         except NotJson:
             return []
-        return [] if doubles or next(hazards(value), None) else [value]
+        return [] if doubles or any(hazards(value)) else [value]
 
     return read
 

@@ -47,7 +47,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """"; did you mean 'x'?" for the nearest of the known names, blank where none is near."""
+    """ "; did you mean 'x'?" for the nearest of the known names, blank where none is near."""
     if len(name) > NEAR:
         return ""
     import difflib

@@ -1,0 +1,133 @@
+"""Untrusted arguments, as text, checked and coerced against a schema. Nothing that a model writes raises here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+from typing import Final as Constant
+
+import msgspec
+
+from loopmachine.errors import InvalidTool
+from loopmachine.tools import fast
+from loopmachine.tools.compiling import compiled
+from loopmachine.tools.faults import MOST_FAULTS, Fault
+from loopmachine.tools.nodes import examine
+from loopmachine.tools.reading import DEEPEST, TOO_DEEP, NotJson, hazards, parse
+from loopmachine.tools.words import cut, printable, show
+
+_encode = msgspec.json.Encoder().encode
+_PLACE: Constant = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
+
+
+class Arguments:
+    """The arguments that one tool takes.
+
+    ``typed`` turns checked text into what the tool is called with; what it raises is the model's fault.
+    Raises InvalidTool, which lists everything in the schema that can't be checked.
+    """
+
+    def __init__(self, name: str, schema: Mapping[str, Any], typed: Callable[[str], object]) -> None:
+        node, faults = compiled(schema)
+        if schema.get("type") != "object":
+            faults.append(f"type: the arguments of a tool are an object, not {show(schema.get('type'))}")
+        if faults:
+            raise InvalidTool(f"{name}: its input_schema can't be used:\n" + "\n".join(f"- {one}" for one in faults))
+        self.name = name
+        self._node = node
+        self._typed = typed
+        short = fast.reader(schema)
+        self._read = None if short is None else short.decode
+
+    def check(self, text: str) -> tuple[str | None, str]:
+        """The arguments as canonical JSON, checked and coerced, defaults not filled in; or None and a sentence.
+
+        Canonical: no space, the names in the schema's order. The sentence tells everything that is wrong.
+        """
+        checked = self._shortly(text)
+        return (checked, "") if checked is not None else self._wholly(text)
+
+    def _shortly(self, text: str) -> str | None:
+        """The checked arguments where they need no coercion and nothing else to be looked at."""
+        if self._read is None or (len(text) > DEEPEST and text.count("[") + text.count("{") > DEEPEST):
+            return None
+        try:
+            checked = _encode(self._read(text)).decode()
+            plain = "\\" not in text
+            same = checked.count('"') == text.count('"') if plain else _quotes(checked) == _quotes(text)
+            if not same:  # a name is given twice, which msgspec does not see
+                return None
+            self._typed(checked)
+            return checked
+        except Exception:  # the long way says what is wrong
+            return None
+
+    def _wholly(self, text: str) -> tuple[str | None, str]:
+        try:
+            value, odd = read(text)
+            value, faults = (value, odd) if odd else examine(self._node, value)
+            faults = list(faults) or list(hazards(value))  # text that was read as a list may have made it deep
+            if faults:
+                return None, self._sentence([str(fault) for fault in faults])
+            checked = _encode(value).decode()
+            self._typed(checked)
+            return checked, ""
+        except NotJson as wrong:
+            return None, f"{self.name} was not called; its arguments are not JSON: {wrong}; one JSON object is wanted"
+        except RecursionError:
+            return None, self._sentence([TOO_DEEP])
+        except Exception as error:  # what the schema can't say: a class refuses its values
+            return None, self._sentence([refusal(error)])
+
+    def _sentence(self, told: Sequence[str]) -> str:
+        more = ["and there may be more"] if len(told) >= MOST_FAULTS else []
+        lines = [f"- {one}" for one in (*told[:MOST_FAULTS], *more)]
+        return "\n".join([f"{self.name} was not called; its arguments don't fit:", *lines])
+
+
+def refusal(error: Exception) -> str:
+    """What a class said that refuses its values, with the place where msgspec tells it."""
+    said = cut(printable(str(error)), 400)
+    if not isinstance(error, msgspec.ValidationError):
+        return f"{type(error).__name__}: {said}"
+    told = _PLACE.fullmatch(said)
+    return f"{told[2].removeprefix('.') or 'the arguments'}: {told[1]}" if told else said
+
+
+def read(text: str) -> tuple[Any, list[Fault]]:
+    """The object that the text holds, and what of it can't be kept. Raises NotJson.
+
+    Three things are done that lose nothing: a code fence around the text is taken off, blank is no arguments, and
+    an object written inside a JSON string is taken out of it, once.
+    """
+    text = unfenced(text)
+    value, doubles = parse(text) if text else ({}, [])
+    if isinstance(value, str):
+        try:
+            inner, inner_doubles = parse(value)
+        except NotJson:
+            inner, inner_doubles = None, []
+        if isinstance(inner, dict):
+            value, doubles = inner, inner_doubles
+    faults = [Fault((), f"the name {show(name)} is given twice in one object") for name in dict.fromkeys(doubles)]
+    faults += islice(hazards(value), MOST_FAULTS)
+    if not isinstance(value, dict):
+        faults.insert(0, Fault((), f"{show(value)} where an object is wanted"))
+    return value, faults
+
+
+def unfenced(text: str) -> str:
+    """The text without the space and the code fence around it."""
+    text = text.strip()
+    if len(text) >= 6 and text.startswith("```") and text.endswith("```"):
+        text = text[3:-3]
+        if text[:4].lower() == "json":
+            text = text[4:]
+    return text.strip()
+
+
+def _quotes(text: str) -> int:
+    """How many quotes of JSON text begin or end a string."""
+    return text.replace("\\\\", "").replace('\\"', "").count('"')

@@ -1,0 +1,132 @@
+"""A tool: a typed function, or a ready schema with its handler, and what the machine must know of it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Self, overload
+
+import attrs
+
+from loopmachine.errors import InvalidTool
+from loopmachine.frozen import freeze, thaw
+from loopmachine.records import EFFECTS
+from loopmachine.tools import signature
+from loopmachine.tools.arguments import Arguments
+from loopmachine.tools.signature import Signature
+
+Approval = bool | Callable[[dict[str, Any]], bool]
+
+
+def _own(schema: Any) -> Any:
+    try:
+        return thaw(freeze(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidTool(f"input_schema: it can't be written as JSON: {error}") from error
+
+
+@attrs.frozen(eq=False)
+class Tool:
+    """What a model may call. ``handler`` gets the arguments by keyword, checked and coerced against the schema.
+
+    ``Tool(name, description, input_schema, handler)`` takes a ready JSON Schema of an object; ``@tool`` makes one of a
+    typed function. Called like the function, it is the function. A handler's parameter annotated ``Context`` is filled
+    by the host. Raises InvalidTool for options that can't be, and for a schema with a keyword that can't be checked.
+    """
+
+    name: str  #: letters, digits, _ - . and /, at most 128
+    description: str
+    input_schema: dict[str, Any] = attrs.field(converter=_own, repr=False)
+    handler: Callable[..., Any]
+    effect: str = attrs.field(default="once", kw_only=True)  #: "read", "idempotent", "transactional" or "once"
+    #: whether a call waits for approval: yes, no, or a predicate of its arguments (a dict; True where it raises)
+    needs_approval: Approval = attrs.field(default=False, kw_only=True)
+    max_calls: int | None = attrs.field(default=None, kw_only=True)  #: calls that a run may make of it
+    sequential: bool = attrs.field(default=False, kw_only=True)  #: nothing runs beside it
+    is_async: bool = attrs.field(init=False, repr=False)
+    signature: Signature = attrs.field(default=None, kw_only=True, repr=False)
+    arguments: Arguments = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        faults = list(_faults(self))
+        if faults:
+            raise InvalidTool(f"{self.name!r} can't be a tool: " + "; ".join(faults))
+        known = self.signature or signature.of_handler(self.handler, self.description, self.input_schema)
+        for field, value in {
+            "signature": known,
+            "is_async": signature.is_async(self.handler),
+            "arguments": Arguments(self.name, self.input_schema, known.typed),
+        }.items():
+            object.__setattr__(self, field, value)
+
+    @classmethod
+    def of(
+        cls,
+        function: Any,
+        names: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """The tool that a typed function is. ``names``: where its hints are looked up first. Raises InvalidTool."""
+        if not callable(function) or inspect.isclass(function) or isinstance(function, Tool):
+            raise InvalidTool(f"{function!r} can't become a tool; give a function with type hints")
+        called = signature.name_of(function) if name is None else name
+        known = signature.of_function(function, called, names)
+        told = known.description if description is None else description
+        return cls(called, told, known.schema, function, signature=known, **options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.handler(*args, **kwargs)
+
+
+def _faults(tool: Tool) -> list[str]:
+    known = ", ".join(map(repr, EFFECTS))
+    limit = tool.max_calls
+    named = isinstance(tool.name, str) and re.fullmatch(r"[A-Za-z0-9_./-]{1,128}", tool.name)
+    right = {
+        "name must be 1 to 128 of the characters A-Z a-z 0-9 _ - . /; give another with name=": named,
+        f"description must be text, not {tool.description!r}": isinstance(tool.description, str),
+        "input_schema must be a JSON Schema, a dict": isinstance(tool.input_schema, dict),
+        f"handler must be callable, not {tool.handler!r}": callable(tool.handler),
+        f"effect must be one of {known}, not {tool.effect!r}": tool.effect in EFFECTS,
+        f"needs_approval must be True, False or a function of the arguments, not async, not {tool.needs_approval!r}": (
+            isinstance(tool.needs_approval, bool)
+            or (callable(tool.needs_approval) and not signature.is_async(tool.needs_approval))
+        ),
+        f"max_calls must be a positive whole number or None, not {limit!r}": limit is None
+        or (type(limit) is int and limit > 0),
+        f"sequential must be True or False, not {tool.sequential!r}": isinstance(tool.sequential, bool),
+    }
+    return [fault for fault, holds in right.items() if not holds]
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: str = "once",
+    needs_approval: Approval = False,
+    max_calls: int | None = None,
+    sequential: bool = False,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a typed function a tool: its schema from the hints, its texts from the docstring.
+
+    Bare, or with options: ``name``, ``description``, ``effect`` ("read", "idempotent", "transactional", "once"),
+    ``needs_approval`` (bool, or a predicate of the arguments), ``max_calls`` (in a run), ``sequential``.
+    Raises InvalidTool, which names the function, the parameter and the remedy.
+    """
+    if function is not None:
+        return Tool.of(function, sys._getframe(1).f_locals, **options)  # types may be local to the caller
+
+    def decorate(function: Callable[..., Any]) -> Tool:
+        return Tool.of(function, sys._getframe(1).f_locals, **options)
+
+    return decorate

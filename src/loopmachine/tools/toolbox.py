@@ -1,0 +1,169 @@
+"""The tools of a run: what a model is offered, what the machine is told of its calls, and the calls themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import Any
+
+from loopmachine.errors import Denied, InvalidTool
+from loopmachine.frozen import freeze, thaw
+from loopmachine.records import CALLS, Call, CallResult, Turn
+from loopmachine.rules import free_id
+from loopmachine.tools.arguments import refusal
+from loopmachine.tools.context import Context
+from loopmachine.tools.results import error_text as told
+from loopmachine.tools.results import fitted, result_text
+from loopmachine.tools.tool import Tool
+from loopmachine.tools.words import listed, near, quoted
+
+ErrorText = str | Callable[[Exception], str]
+
+
+class Toolbox:
+    """Tools by name. Plain typed functions are taken as ``@tool`` would.
+
+    Raises ValueError that lists all that is no tool, and all names that two tools have.
+    """
+
+    def __init__(self, tools: Iterable[Any] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        faults = []
+        for given in tools:
+            try:
+                tool = given if isinstance(given, Tool) else Tool.of(given)
+            except InvalidTool as error:
+                faults.append(str(error))
+                continue
+            if tool.name in self._tools:
+                faults.append(f"two tools are named {tool.name!r}; give one another name=")
+            self._tools[tool.name] = tool
+        if faults:
+            raise ValueError("tools: " + "; ".join(faults))
+        self._schemas = freeze(
+            [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+                for tool in self._tools.values()
+            ]
+        )
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """What a model is offered, in the order given: fresh dicts of name, description and input_schema."""
+        schemas: list[dict[str, Any]] = thaw(self._schemas)
+        return schemas
+
+    # --- what the machine is told -------------------------------------------------------------------------
+
+    def prepare(self, turn: Turn, step: int, ids: Container[str]) -> Turn:
+        """The turn, each call with its identity and all that the machine must know of it.
+
+        A call with a blank id gets one that is neither among ``ids`` nor in the turn. Of a turn that can't be used
+        nothing is parsed: its calls get their identity only.
+        """
+        calls = turn.calls
+        if not calls:
+            return turn
+        usable = turn.kind is CALLS
+        prepared: list[Call] = []
+        for place, call in enumerate(calls):
+            own = call.id
+            if not own.strip():
+                taken = {one.id for one in (*calls, *prepared)}
+                own = free_id(Call("", call.name, step=step, place=place), ids, taken)
+            prepared.append(
+                self._prepared(call, own, step, place) if usable else call.but(id=own, step=step, place=place)
+            )
+        return turn.but(calls=tuple(prepared))
+
+    def _prepared(self, call: Call, own: str, step: int, place: int) -> Call:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            names = list(self._tools)
+            found = near(call.name, names)
+            problem = f"there is no tool named {quoted(call.name)}{found}; known tools: {listed(names)}"
+            return call.but(id=own, step=step, place=place, known=False, checked=None, problem=problem)
+        checked, problem = tool.arguments.check(call.arguments_text)
+        asks = tool.needs_approval
+        return call.but(
+            id=own,
+            step=step,
+            place=place,
+            known=True,
+            checked=checked,
+            problem=problem,
+            effect=tool.effect,
+            needs_approval=asks if isinstance(asks, bool) else _holds(asks, checked),
+            alone=tool.sequential,
+            limit=tool.max_calls,
+        )
+
+    # --- the calls ----------------------------------------------------------------------------------------
+
+    def is_async(self, call: Call) -> bool:
+        """Whether the call is for ``perform_async``."""
+        tool = self._tools.get(call.name)
+        return tool is not None and tool.is_async
+
+    def perform(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
+        """Run a sync tool. What it raises becomes a result, but for what is no Exception, which passes through.
+
+        Raises TypeError for an async tool.
+        """
+        if self.is_async(call):
+            raise TypeError(f"{call.name} is async; use perform_async, or run_async")
+        started = self._started(call, context)
+        if isinstance(started, CallResult):
+            return started
+        try:
+            return _returned(call, started(), max_chars)
+        except Exception as error:
+            return _raised(call, error, error_text, max_chars)
+
+    async def perform_async(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
+        """The same for an async tool. A CancelledError passes through: the host knows what it means."""
+        started = self._started(call, context)
+        if isinstance(started, CallResult):
+            return started
+        try:
+            return _returned(call, await started(), max_chars)
+        except Exception as error:
+            return _raised(call, error, error_text, max_chars)
+
+    def _started(self, call: Call, context: Context) -> CallResult | Callable[[], Any]:
+        """The call ready to be made, or why it can't be: the tools may not be those that prepared it."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return CallResult.of(call, "unknown_tool", f"there is no tool named {quoted(call.name)} any more")
+        if call.checked is None:
+            return CallResult.of(call, "invalid_arguments", call.problem)
+        try:
+            args, kwargs = tool.signature.bind(call.checked, context)
+        except Exception as error:
+            return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
+        return lambda: tool.handler(*args, **kwargs)
+
+
+def _holds(asks: Callable[[dict[str, Any]], Any], checked: str | None) -> bool:
+    """Whether a predicate wants approval; yes where it does not answer with a bool."""
+    if checked is None:
+        return False
+    try:
+        answer = asks(thaw(checked))
+    except Exception:
+        return True
+    return answer if isinstance(answer, bool) else True
+
+
+def _returned(call: Call, value: Any, max_chars: int) -> CallResult:
+    if hasattr(value, "__await__"):
+        close = getattr(value, "close", None)
+        if close is not None:
+            close()
+        text = f"{call.name} returned something to be awaited, and nobody awaits it; define the tool with async def"
+        return CallResult.of(call, "failed", text)
+    return CallResult.of(call, "ok", result_text(value, max_chars))
+
+
+def _raised(call: Call, error: Exception, style: ErrorText, max_chars: int) -> CallResult:
+    if isinstance(error, Denied):
+        return CallResult.of(call, "denied", fitted(str(error), max_chars), error.code)
+    return CallResult.of(call, "failed", told(error, style, max_chars))

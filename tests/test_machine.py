@@ -1,0 +1,354 @@
+"""One event taken by a machine: what is taken, what is refused, and that transitions executes it."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+
+from loopmachine.definition import Definition, Row, State
+from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
+from loopmachine.events import Event
+from loopmachine.machine import advance, build, live, outstanding, replay
+from loopmachine.records import RUNNING, BaseSnapshot, Snapshot
+from loopmachine.requests import PollCancel, Request
+from loopmachine.table import TOOL_LOOP
+from tests.facts import (
+    AT,
+    EVENTS,
+    approved,
+    asked,
+    asks,
+    begun,
+    call,
+    failed,
+    flight,
+    flying,
+    lost,
+    malformed,
+    polled,
+    replied,
+    resolved,
+    result,
+    resumed,
+    returned,
+    snapshot,
+    walk,
+    word,
+)
+
+# --- every state and every event --------------------------------------------------------------------------
+
+#: The events that each state takes, in the words of the design; the states that are not here take none.
+TAKES = {
+    "checking_cancel": "CancelPolled Resumed",
+    "awaiting_model": "ModelReplied ModelFailed CancelRequested Resumed",
+    "rechecking_cancel": "CancelPolled Resumed",
+    "dispatching": "CallReturned CallLost CancelPolled CancelRequested Resumed",
+    "awaiting_approval": "ApprovalGiven CancelRequested Resumed",
+    "awaiting_resolution": "CallsResolved CancelRequested Resumed",
+}
+STARTS = {**{state: snapshot(state) for state in TOOL_LOOP.states}, **AT}
+GRID = [
+    pytest.param(start, event, id=f"{state}-{kind}")
+    for state, start in STARTS.items()
+    for kind, event in EVENTS.items()
+]
+
+
+def refusal(start: Snapshot, event: Event) -> UnexpectedEvent | None:
+    """Why the machine does not take an event; None where it does."""
+    try:
+        advance(TOOL_LOOP, start, event)
+    except UnexpectedEvent as refused:
+        return refused
+    return None
+
+
+def told(start: Snapshot, event: Event) -> tuple[Any, ...]:
+    """What a refusal has to tell of a state and an event."""
+    accepted = tuple(TAKES.get(start.state, "").split())
+    return start.state, event, accepted, f"{start.state} does not take this {type(event).__name__}"
+
+
+@pytest.mark.parametrize(("start", "event"), GRID)
+def test_every_state_takes_an_event_or_says_what_it_takes(start: Snapshot, event: Event) -> None:
+    """Each pair of a state and an event is a row, or UnexpectedEvent with state, event and the events accepted."""
+    before, takes = pickle.dumps(start), type(event).__name__ in TAKES.get(start.state, "").split()
+    refused = refusal(start, event)
+    said = refused and (refused.state, refused.event, refused.accepted, re.split("[:;]", str(refused))[0])
+    assert (said, pickle.dumps(start)) == (None if takes else told(start, event), before)
+
+
+@pytest.mark.parametrize("start", [start for state, start in STARTS.items() if state in TAKES], ids=list(TAKES))
+def test_a_rest_has_an_outstanding_request(start: Snapshot) -> None:
+    """A state that is neither auto nor final waits for something."""
+    assert outstanding(TOOL_LOOP, start) != ()
+
+
+@pytest.mark.parametrize("state", [state for state in STARTS if state not in TAKES])
+def test_only_a_rest_has_an_outstanding_request(state: str) -> None:
+    """An auto and a final state ask nothing."""
+    assert outstanding(TOOL_LOOP, STARTS[state]) == ()
+
+
+STRANGE = object()
+RUNS_ONE = flying(flight(RUNNING), flight("answered", 1), flight("queued", 2), flight("lost", 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("start", "event", "why"),
+    [
+        (RUNS_ONE, returned(call(1)), "(1, 1)] are not among the calls that are running"),
+        (RUNS_ONE, returned(call(2)), "(1, 2)] are not among the calls that are running"),
+        (RUNS_ONE, returned(call(3)), "(1, 3)] are not among the calls that are running"),
+        (RUNS_ONE, returned(call(4)), "(1, 4)] are not among the calls that are running"),
+        (RUNS_ONE, returned(call(step=2)), "(2, 0)] are not among the calls that are running"),
+        (RUNS_ONE, returned(call(id="x")), "(1, 0) is the call 'c1_0' of look, not 'x' of look"),
+        (RUNS_ONE, lost(call(1)), "(1, 1)] are not among the calls that are running"),
+        (RUNS_ONE, lost(call(-1)), "(1, -1)] are not among the calls that are running"),
+        (flying(flight()), returned(call()), "nothing that is asked for waits for it"),
+        (flying(flight(RUNNING)), polled(), "nothing that is asked for waits for it"),
+        (AT["awaiting_approval"], approved(), "it decides nothing"),
+        (AT["awaiting_approval"], approved(call(), call()), "it names a call twice"),
+        (AT["awaiting_approval"], approved(call(1)), "(1, 1)] are not among the calls that are undecided"),
+        (AT["awaiting_resolution"], resolved(), "it decides nothing"),
+        (AT["awaiting_resolution"], resolved(word(call()), word(call())), "it names a call twice"),
+        (AT["awaiting_resolution"], resolved(word(call(1))), "(1, 1)] are not among the calls that are lost"),
+        (AT["awaiting_resolution"], resolved(word(call(), result=result(call(1)))), "brings another call's result"),
+        (asked(), replied(asks(call(step=2))), "call 0 is of step 2, place 0, not of step 1, place 0"),
+        (asked(), replied(asks(call(1))), "call 0 is of step 1, place 1, not of step 1, place 0"),
+        (asked(), replied(asks(call(), call())), "call 1 is of step 1, place 0, not of step 1, place 1"),
+        (begun(), STRANGE, "nothing that is asked for waits for it"),
+    ],
+)
+def test_an_answer_to_nothing_that_was_asked_is_refused(start: Snapshot, event: Any, why: str) -> None:
+    """The sentence says what is waited for, and nothing changed."""
+    before = pickle.dumps(start)
+    refused = refusal(start, event)
+    assert (why in str(refused), pickle.dumps(start)) == (True, before)
+
+
+@pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("state", TAKES)
+def test_a_time_that_is_none_is_refused(state: str, at: float) -> None:
+    """An event at no finite time is a ValueError that names the event, and changes nothing."""
+    before = copy.deepcopy(STARTS[state])
+    with pytest.raises(ValueError, match=rf"^Resumed: at must be a finite number of seconds, not {at}$"):
+        advance(TOOL_LOOP, STARTS[state], resumed(at=at))
+    assert STARTS[state] == before
+
+
+# --- what an advance is -----------------------------------------------------------------------------------
+
+
+def test_an_advance_is_the_next_snapshot_the_rows_and_the_requests() -> None:
+    """The snapshot given stays, the next one has state, clock, event and rows; the event itself is told again."""
+    start, event = begun(clock=1.0), polled(at=2.0)
+    advanced = advance(TOOL_LOOP, start, event)
+    rows = ("checking_cancel/2", "checking_budget/7")
+    assert (advanced.snapshot, advanced.rows, advanced.event, advanced.requests, start) == (
+        begun(state="awaiting_model", clock=2.0, steps=1, log=start.log.append((event, rows))),
+        rows,
+        event,
+        outstanding(TOOL_LOOP, advanced.snapshot),
+        begun(clock=1.0),
+    )
+
+
+@pytest.mark.parametrize(("at", "clock"), [(4.0, 5.0), (5.0, 5.0), (6.0, 6.0), (-1e9, 5.0)])
+def test_the_clock_is_the_latest_time(at: float, clock: float) -> None:
+    """An event from before does not put the clock back."""
+    assert advance(TOOL_LOOP, begun(clock=5.0), polled(at=at)).snapshot.clock == clock
+
+
+def test_the_same_events_lead_to_the_same_snapshot() -> None:
+    """Nothing but the snapshot and the events decides, and a snapshot can have two futures."""
+    events = [polled(at=1.0), replied(asks(call()), at=2.0), polled(at=3.0), returned(call(), at=4.0)]
+    one, other = walk(begun(), *events), walk(begun(), *copy.deepcopy(events))
+    middle, _ = walk(begun(), *events[:2])
+    assert (one, pickle.dumps(one[0]), walk(middle, *events[2:])[0], walk(middle, polled(True))[0].state) == (
+        other,
+        pickle.dumps(other[0]),
+        one[0],
+        "finished_cancelled",
+    )
+
+
+def test_nobody_changes_an_advance() -> None:
+    """Every attribute of an advance is frozen."""
+    advanced = advance(TOOL_LOOP, begun(), polled())
+    for name in ("snapshot", "rows", "event", "requests", "new"):
+        with pytest.raises(AttributeError):
+            setattr(advanced, name, None)
+
+
+# --- a table that knows nothing of tool calls -------------------------------------------------------------
+
+
+@attrs.frozen
+class Coin(Event):
+    """Somebody pays."""
+
+    answers: ClassVar[bool] = True
+    worth: int
+    at: float = attrs.field(default=0.0, kw_only=True)
+
+
+@attrs.frozen
+class Push(Event):
+    """Somebody pushes."""
+
+    at: float = attrs.field(default=0.0, kw_only=True)
+
+
+@attrs.frozen
+class AskCoin(Request):
+    """Pay."""
+
+    answered_by: ClassVar[tuple[type[Event], ...]] = (Coin,)
+    price: int
+
+    def misfit(self, event: Any) -> str:
+        return "" if event.worth >= self.price else f"it costs {self.price}"
+
+
+@attrs.frozen(slots=False, kw_only=True)
+class Passage(BaseSnapshot):
+    """What a turnstile knows."""
+
+    passed: int = 0
+
+
+def price(passage: Passage) -> tuple[AskCoin, ...]:
+    """A coin of 2."""
+    return (AskCoin(2),)
+
+
+def nothing(passage: Passage) -> tuple[PollCancel, ...]:
+    """Anybody who looks."""
+    return (PollCancel(),)
+
+
+def full(passage: Passage, event: Event) -> bool:
+    """Two have passed."""
+    return passage.passed >= 2
+
+
+def one_more(passage: Passage, event: Event) -> Passage:
+    """Count who passes."""
+    return passage.but(passed=passage.passed + 1)
+
+
+TURNSTILE = Definition(
+    "locked",
+    {
+        State("locked", "Nobody passes.", price): (Row(Coin, "open"), Row(Push, "locked")),
+        State("open", "Somebody may pass.", nothing): (Row(Push, "counting", update=one_more),),
+        State("counting", "Who passed is counted.", auto=True): (Row(None, "closed", full), Row(None, "locked")),
+        State("closed", "It is full.", final="answered"): (),
+    },
+)
+
+
+def test_any_table_is_run() -> None:
+    """A user's own states, events and requests are run as the library's are."""
+    start = Passage(state="locked")
+    end, steps = walk(start, Coin(2), Push(), Push(), Coin(3), Push(), definition=TURNSTILE)
+    assert (steps, end, start) == (
+        [
+            ("open", "locked/1", (PollCancel(),)),
+            ("locked", "open/1 counting/2", (AskCoin(2),)),
+            ("locked", "locked/2", ()),
+            ("open", "locked/1", (PollCancel(),)),
+            ("closed", "open/1 counting/1", ()),
+        ],
+        start.but(state="closed", passed=2, log=end.log),
+        Passage(state="locked"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "said"),
+    [
+        ("locked", Coin(1), "locked does not take this Coin: it costs 2; it accepts Coin, Push"),
+        ("open", Coin(2), "open does not take this Coin: nothing that is asked for waits for it; it accepts Push"),
+        ("closed", Push(), "closed does not take this Push; it accepts no event"),
+        ("locked", resumed(), "locked does not take this Resumed; it accepts Coin, Push"),
+    ],
+)
+def test_any_table_refuses_what_it_does_not_take(state: str, event: Event, said: str) -> None:
+    """The sentence has the reason where there is one, and the user's own words."""
+    with pytest.raises(UnexpectedEvent) as caught:
+        advance(TURNSTILE, Passage(state=state), event)
+    assert str(caught.value) == said
+
+
+KEPT = Passage(state="locked", passed=7)
+
+
+def put_back(passage: Passage, event: Event) -> Passage:
+    """Go back to a passage that was kept."""
+    return KEPT
+
+
+def test_an_update_may_return_a_snapshot_that_somebody_keeps() -> None:
+    """What an update returns is not changed by the machine that goes on from it."""
+    table = {
+        State("locked", "Nobody passes.", price): (Row(Coin, "closed", update=put_back),),
+        State("closed", "It is full.", final="answered"): (),
+    }
+    after = advance(Definition("locked", table), Passage(state="locked"), Coin(2)).snapshot
+    assert (after.state, after.passed, KEPT) == ("closed", 7, Passage(state="locked", passed=7))
+
+
+# --- replay -----------------------------------------------------------------------------------------------
+
+EVENTS_TAKEN = (polled(), replied(malformed()), polled())
+ROWS_TAKEN = ("checking_cancel/2", "checking_budget/7", "awaiting_model/1", "rechecking_cancel/2", "validating/7")
+
+
+@pytest.mark.parametrize("rows", [None, ROWS_TAKEN, list(ROWS_TAKEN)])
+def test_replaying_the_events_of_a_run_leads_to_its_snapshot(rows: Any) -> None:
+    """The rows that were taken are taken again, whether they are compared or not."""
+    end, _ = walk(begun(), *EVENTS_TAKEN)
+    assert (replay(TOOL_LOOP, begun(), end.events, rows), end.rows, replay(TOOL_LOOP, begun(), [])) == (
+        end,
+        ROWS_TAKEN,
+        begun(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "rows", "place", "said"),
+    [
+        ([polled(), failed()], ROWS_TAKEN, 1, ["the rows awaiting_model/1", "the rows awaiting_model/2"]),
+        ([polled(), polled()], ROWS_TAKEN, 1, ["the rows awaiting_model/1", "awaiting_model does not take this"]),
+        ([polled(), polled()], None, 1, ["an event taken", "awaiting_model does not take this CancelPolled"]),
+        (EVENTS_TAKEN, ROWS_TAKEN[:-1], 2, ["the rows rechecking_cancel/2,", "rechecking_cancel/2, validating/7"]),
+        (EVENTS_TAKEN, ROWS_TAKEN[:3], 2, ["the rows none", "the rows rechecking_cancel/2, validating/7"]),
+        ((*EVENTS_TAKEN, polled()), ROWS_TAKEN, 3, ["the rows none", "finished_malformed does not take"]),
+        (EVENTS_TAKEN[:-1], ROWS_TAKEN, 2, ["the rows rechecking_cancel/2, validating/7", "no more events"]),
+        ([], ROWS_TAKEN[:1], 0, ["the rows checking_cancel/2", "no more events"]),
+        ([polled(True)], ROWS_TAKEN, 0, ["the rows checking_cancel/2", "the rows checking_cancel/1"]),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused(events: Any, rows: Any, place: int, said: list[str]) -> None:
+    """The error names the first event that differs, what the record has there, and what the table gives."""
+    with pytest.raises(ReplayDiverged) as caught:
+        replay(TOOL_LOOP, begun(), events, rows)
+    told = str(caught.value)
+    assert (caught.value.place, [word in told for word in said]) == (place, [True, True])
+
+
+def test_a_definition_that_is_not_ready_has_no_machine() -> None:
+    """A state that no row leads to is named when somebody builds the machine."""
+    half = TURNSTILE.with_state(State("broken", "It fell.", final="fault"))
+    for use in (live, build):
+        with pytest.raises(InvalidDefinition, match="broken: no row leads here yet"):
+            use(half)

@@ -1,0 +1,173 @@
+"""transitions executes the table: read back, changed while it lives, and run by its own classes as by the fast ones."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import attrs
+import pytest
+import transitions
+
+from loopmachine.definition import Definition, Row
+from loopmachine.errors import UnexpectedEvent
+from loopmachine.events import Event
+from loopmachine.machine import Carrier, advance, build, live
+from loopmachine.table import TOOL_LOOP
+from tests.facts import answer, asked, brought, cancel, polled, walk
+
+# --- transitions executes ---------------------------------------------------------------------------------
+
+
+def read_back(machine: transitions.Machine) -> dict[tuple[str, str], list[tuple[str, Any, Any]]]:
+    """The rows that a live machine has: for each event and state where to, under what guard, with what update."""
+    found: Any = machine.get_transitions
+    return {
+        (event, state): [
+            (row.dest, row.conditions[0].func.__self__.guard, row.before[0].__self__.update)
+            for row in found(event, state)
+        ]
+        for event in machine.events
+        for state in machine.events[event].transitions
+    }
+
+
+@pytest.mark.parametrize("machine", [live(TOOL_LOOP), build(TOOL_LOOP, transitions.Machine)], ids=["fast", "stock"])
+def test_the_live_machine_is_the_table(machine: transitions.Machine) -> None:
+    """Read back, the live machine has the states and the rows of the table, in their order, and no others."""
+    rows: dict[tuple[str, str], list[tuple[str, Any, Any]]] = {}
+    for _, state, row in TOOL_LOOP.all_rows():
+        rows.setdefault((row.event_name or "auto", state.name), []).append((row.to, row.guard, row.update))
+    assert (read_back(machine), list(machine.states), machine.initial) == (
+        rows,
+        list(TOOL_LOOP.states),
+        "checking_cancel",
+    )
+
+
+def test_a_machine_is_built_once_for_a_definition() -> None:
+    """A definition has one live machine, and a copy of it another one."""
+    copied = attrs.evolve(TOOL_LOOP)
+    assert (live(TOOL_LOOP) is live(TOOL_LOOP), live(copied) is live(TOOL_LOOP)) == (True, False)
+
+
+def test_a_machine_goes_with_its_definition() -> None:
+    """A definition that nobody holds any more is not kept alive by its machine."""
+    copied = attrs.evolve(TOOL_LOOP)
+    gone = weakref.ref(live(copied)), weakref.ref(copied)
+    del copied
+    gc.collect()
+    assert (gone[0](), gone[1]()) == (None, None)
+
+
+def final(definition: Definition) -> tuple[str, str]:
+    """How a step that brought an answer goes on."""
+    _, steps = walk(brought(answer()), polled(), definition=definition)
+    return steps[0][:2]
+
+
+@pytest.mark.parametrize(
+    ("removed", "expected"),
+    [
+        (None, ("finished_answered", "rechecking_cancel/2 validating/8")),
+        (
+            ("auto", "validating", "finished_answered"),
+            ("checking_cancel", "rechecking_cancel/2 validating/9 admitting/10 collecting/3"),
+        ),
+        (
+            ("auto", "admitting", "finished_stuck"),
+            ("finished_answered", "rechecking_cancel/2 validating/8"),
+        ),
+    ],
+)
+def test_a_row_removed_from_the_live_machine_is_gone_from_the_run(
+    removed: tuple[str, str, str] | None, expected: tuple[str, str]
+) -> None:
+    """What the machine of transitions does not have is not taken: it executes, and nothing else does."""
+    mine = attrs.evolve(TOOL_LOOP)
+    if removed:
+        live(mine).remove_transition(*removed)
+    assert (final(mine), final(TOOL_LOOP)) == (expected, ("finished_answered", "rechecking_cancel/2 validating/8"))
+
+
+def test_an_event_removed_from_the_live_machine_is_not_taken() -> None:
+    """A state whose only row on an event is gone refuses that event."""
+    mine = attrs.evolve(TOOL_LOOP)
+    live(mine).remove_transition("CancelRequested", "awaiting_model")
+    with pytest.raises(UnexpectedEvent, match=r"^awaiting_model does not take this CancelRequested"):
+        advance(mine, asked(), cancel())
+
+
+def test_an_auto_state_that_lost_its_last_row_says_so() -> None:
+    """Where the live machine can't go on, the state it is stuck in is named and nothing is changed."""
+    mine = attrs.evolve(TOOL_LOOP)
+    for rest in ("finished_answered", "admitting"):
+        live(mine).remove_transition("auto", "validating", rest)
+    with pytest.raises(UnexpectedEvent, match=r"^validating does not take this CancelPolled"):
+        advance(mine, brought(answer()), polled())
+
+
+# --- the stock classes and the fast ones ------------------------------------------------------------------
+
+
+@attrs.frozen
+class Marked:
+    """A stand-in for a snapshot, that keeps what the updates did."""
+
+    state: str
+    done: tuple[str, ...] = ()
+
+
+def answering(outcomes: Mapping[str, bool]) -> Definition:
+    """The table, each guard answering from a table of outcomes and each update leaving its row's mark."""
+
+    def marked(row_id: str, row: Row) -> Row:
+        def guard(snapshot: Marked, event: Event) -> bool:
+            """It holds if the test says so."""
+            return outcomes.get(row_id, False)
+
+        def update(snapshot: Marked, event: Event) -> Marked:
+            """Leave the mark of the row."""
+            return attrs.evolve(snapshot, done=(*snapshot.done, row_id))
+
+        return attrs.evolve(row, guard=row.guard and guard, update=row.update and update)
+
+    table = {
+        state: [marked(f"{state.name}/{number}", row) for number, row in enumerate(rows, 1)]
+        for state, rows in TOOL_LOOP.table.items()
+    }
+    return attrs.evolve(TOOL_LOOP, table=table)
+
+
+def fired(machine: transitions.Machine, state: str, event: str) -> tuple[str, list[str], tuple[str, ...]]:
+    """Where an event leads from a state, and over auto states to the next rest; the rows taken and the updates."""
+    carrier = Carrier(Marked(state), polled())
+    machine.events[event or "auto"].trigger(carrier, carrier)
+    while TOOL_LOOP.states[carrier.state].auto:
+        machine.events["auto"].trigger(carrier, carrier)
+    return carrier.state, carrier.rows, carrier.snapshot.done
+
+
+PLACES = list(dict.fromkeys((state.name, row.event_name) for _, state, row in TOOL_LOOP.all_rows()))
+
+
+@pytest.mark.parametrize(("state", "event"), PLACES, ids=[f"{state}-{event or 'auto'}" for state, event in PLACES])
+def test_the_stock_classes_do_what_the_fast_ones_do(state: str, event: str) -> None:
+    """For every outcome of every guard both take the first row that holds, run its update and go where it leads."""
+    rows = [
+        (f"{state}/{number}", row) for number, row in enumerate(TOOL_LOOP.rows(state), 1) if row.event_name == event
+    ]
+    guarded = [row_id for row_id, row in rows if row.guard]
+    outcomes: dict[str, bool] = {}
+    fast, stock = (build(answering(outcomes), kind) for kind in (type(live(TOOL_LOOP)), transitions.Machine))
+    told = []
+    for answers in product((True, False), repeat=len(guarded)):
+        outcomes.update(zip(guarded, answers, strict=True))
+        first = next((row_id, row) for row_id, row in rows if outcomes.get(row_id, not row.guard))
+        quick = fired(fast, state, event)
+        assert quick == fired(stock, state, event)
+        told.append((quick[1][0] == first[0], (first[0] in quick[2]) is (first[1].update is not None)))
+    assert (set(told), len(told)) == ({(True, True)}, 2 ** len(guarded))

@@ -1,0 +1,554 @@
+"""What holds on every wire: the table of what a turn is, totality, and that what is sent back can be sent."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopmachine.history import Entry, History
+from loopmachine.limits import Usage
+from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
+from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN, WIRES, Encoded, Wire
+
+ADD = {
+    "name": "add",
+    "description": "Add two numbers.",
+    "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}},
+}
+
+
+def exchange(turn: Turn, *results: tuple[str, str]) -> Exchange:
+    """A turn and the (outcome, content) of each of its calls."""
+    pairs = zip(turn.calls, results, strict=True)
+    return Exchange(turn, tuple(CallResult.of(call, outcome, content) for call, (outcome, content) in pairs))
+
+
+def identified(turn: Turn, *ids: str) -> Turn:
+    """The turn as the loop makes it where a provider sent no ids."""
+    return turn.but(calls=tuple(call.but(id=one) for call, one in zip(turn.calls, ids, strict=True)))
+
+
+def renamed(turn: Turn, *ids: str) -> Turn:
+    """The turn as admission makes it where ids were used before; blank keeps one."""
+    return turn.but(calls=tuple(call.but(sent_id=one) for call, one in zip(turn.calls, ids, strict=True)))
+
+
+def sent(wire: Wire, *entries: Entry, system: str | None = None) -> list[dict[str, Any]]:
+    """The messages of a history of these entries."""
+    return wire.encode(History(entries), (), system).messages
+
+
+# --- a reply of each wire -------------------------------------------------------------------------------
+
+
+def plain_reply(text: str, calls: int, stop: str | None) -> dict[str, Any]:
+    asked = [{"id": f"c{n}", "name": "add", "arguments": {"a": n}} for n in range(calls)]
+    reply = {"kind": "calls", "calls": asked, "text": text} if calls else {"kind": "final", "text": text}
+    return reply | {"stop": stop}
+
+
+def anthropic_reply(text: str, calls: int, stop: str | None) -> dict[str, Any]:
+    asked = [{"type": "tool_use", "id": f"c{n}", "name": "add", "input": {"a": n}} for n in range(calls)]
+    return {"role": "assistant", "content": [{"type": "text", "text": text}, *asked], "stop_reason": stop}
+
+
+def chat_reply(text: str, calls: int, stop: str | None) -> dict[str, Any]:
+    asked = [
+        {"id": f"c{n}", "type": "function", "function": {"name": "add", "arguments": json.dumps({"a": n})}}
+        for n in range(calls)
+    ]
+    message = {"role": "assistant", "content": text, "tool_calls": asked}
+    return {"choices": [{"message": message, "finish_reason": stop}]}
+
+
+REPLIES: dict[Wire, Callable[[str, int, str | None], dict[str, Any]]] = {
+    PLAIN: plain_reply,
+    ANTHROPIC: anthropic_reply,
+    OPENAI_CHAT: chat_reply,
+}
+every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+
+# --- the face -------------------------------------------------------------------------------------------
+
+
+def test_wires_are_known_by_their_names() -> None:
+    """Every wire stands in WIRES under the name that its turns bear."""
+    assert {name: (repr(wire), wire.name) for name, wire in WIRES.items()} == {
+        "plain": ("<wire plain>", "plain"),
+        "anthropic": ("<wire anthropic>", "anthropic"),
+        "openai-chat": ("<wire openai-chat>", "openai-chat"),
+    }
+
+
+def test_what_is_sent_beside_the_history() -> None:
+    """Each wire has its own place for the system text and its own shape of a tool."""
+    history = History([UserMessage("hi")])
+    said = {"role": "user", "content": "hi"}
+    function = {"name": "add", "description": "Add two numbers.", "parameters": ADD["input_schema"]}
+    assert {wire.name: wire.encode(history, [ADD], "Be brief.") for wire in WIRES.values()} == {
+        "plain": Encoded([{"kind": "system", "text": "Be brief."}, {"kind": "user", "text": "hi"}], [ADD], None),
+        "anthropic": Encoded([said], [ADD], "Be brief."),
+        "openai-chat": Encoded(
+            [{"role": "system", "content": "Be brief."}, said], [{"type": "function", "function": function}], None
+        ),
+    }
+
+
+@every_wire
+@pytest.mark.parametrize("system", [None, ""])
+def test_no_system_text_is_not_sent(wire: Wire, system: str | None) -> None:
+    """Without a system text, or with a blank one, nothing stands for it."""
+    assert wire.encode(History(), (), system) == Encoded([], [], None)
+
+
+def test_only_anthropic_needs_the_tools_beside_old_calls() -> None:
+    """The wire says whether a server refuses a history with calls that comes without the tools."""
+    assert [name for name, wire in WIRES.items() if wire.needs_schemas] == ["anthropic"]
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+def test_an_entry_of_another_kind_is_refused(wire: Wire) -> None:
+    """What is no entry of a history is a TypeError that names it."""
+
+    class Aside(UserMessage):
+        def messages(self) -> list[dict[str, Any]]:
+            return [{"kind": "aside"}]
+
+    @attrs.frozen
+    class Remark:
+        text: str
+
+        def messages(self) -> list[dict[str, Any]]:
+            return [{"kind": "remark", "text": self.text}]
+
+        def __len__(self) -> int:
+            return 1
+
+    assert wire.entry(Aside("psst")) == [{"role": "user", "content": "psst"}]
+    assert PLAIN.entry(Remark("hm")) == Remark("hm").messages()[: len(Remark("hm"))]
+    assert PLAIN.entry(Aside("psst")) == [{"kind": "aside"}]
+    with pytest.raises(TypeError, match="user messages, exchanges, notes and finals, not Remark"):
+        wire.entry(Remark("hm"))
+
+
+@every_wire
+def test_what_is_sent_is_fresh(wire: Wire) -> None:
+    """Nothing done to what one encoding gave is seen in the next, in the tools or in the turn."""
+    turn = wire.decode(REPLIES[wire]("looking", 1, None))
+    history = History([UserMessage("hi"), exchange(turn, ("ok", "1")), Final(wire.decode(REPLIES[wire]("x", 0, None)))])
+    tools = [json.loads(json.dumps(ADD))]
+    before = json.dumps(attrs.asdict(wire.encode(history, tools, "Be brief.")))
+    first = wire.encode(history, tools, "Be brief.")
+    vandalise(first.messages)
+    vandalise(first.tools)
+    assert (json.dumps(attrs.asdict(wire.encode(history, tools, "Be brief."))), tools) == (before, [ADD])
+
+
+def vandalise(value: Any) -> None:
+    """Change everything that can be changed, at every depth."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            vandalise(inner)
+        value["vandal"] = True
+    elif isinstance(value, list):
+        for inner in value:
+            vandalise(inner)
+        value.append("vandal")
+
+
+@every_wire
+def test_a_turn_keeps_nothing_of_the_reply(wire: Wire) -> None:
+    """Nothing done to a reply after it was decoded is seen in the turn."""
+    reply = REPLIES[wire]("looking", 2, "tool_calls")
+    turn, again = wire.decode(reply), wire.decode(reply)
+    vandalise(reply)
+    assert turn == again
+    assert [call.arguments for call in turn.calls] == [{"a": 0}, {"a": 1}]
+
+
+@every_wire
+def test_a_turn_is_taken_as_it_is(wire: Wire) -> None:
+    """A model may return a Turn, such as a stream gave, whatever the wire."""
+    turn = Turn("done", wire="elsewhere")
+    assert wire.decode(turn) is turn
+
+
+@pytest.mark.parametrize("entry", [UserMessage("hi"), Note("hi")], ids=["user", "note"])
+@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+def test_users_and_notes_speak_as_the_user(wire: Wire, entry: Entry) -> None:
+    """On the providers' wires a user message and a note are both messages of the user."""
+    assert sent(wire, entry) == [{"role": "user", "content": "hi"}]
+
+
+# --- what a turn is -------------------------------------------------------------------------------------
+
+#: Why it stopped, for each thing a reason may claim, with (text and calls, calls, text, neither).
+WHAT_A_TURN_IS: dict[tuple[str | None, ...], tuple[str, str, str, str]] = {
+    (None, "", "new_reason"): ("calls", "calls", "final", "malformed"),
+    ("stop", "end_turn", "stop_sequence", "completed", "final", "STOP"): ("calls", "calls", "final", "malformed"),
+    ("tool_calls", "tool_use", "function_call", "calls"): ("calls", "calls", "malformed", "malformed"),
+    ("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS", "incomplete"): (
+        "truncated",
+        "truncated",
+        "truncated",
+        "truncated",
+    ),
+    (
+        "content_filter",
+        "refusal",
+        "safety",
+        "SAFETY",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "image_safety",
+        "language",
+    ): ("refused", "refused", "refused", "refused"),
+    ("malformed_function_call", "MALFORMED_FUNCTION_CALL", "unexpected_tool_call", "malformed_response"): (
+        "malformed",
+        "malformed",
+        "malformed",
+        "malformed",
+    ),
+}
+HOLDS = (("hm", 2), ("", 1), ("hm", 0), (" \n", 0))
+
+
+@every_wire
+def test_what_a_turn_is(wire: Wire) -> None:
+    """The table of what a turn is gives the same on every wire, for every stop reason and all that a turn holds."""
+    expected, found = {}, {}
+    for stops, kinds in WHAT_A_TURN_IS.items():
+        for stop in stops:
+            turns = [wire.decode(REPLIES[wire](text, calls, stop)) for text, calls in HOLDS]
+            expected[stop] = [(kind, stop or "", kind == "malformed") for kind in kinds]
+            found[stop] = [(turn.kind, turn.stop, bool(turn.fault)) for turn in turns]
+    assert found == expected
+
+
+@every_wire
+def test_calls_of_an_aborted_turn_are_not_read(wire: Wire) -> None:
+    """What was cut, refused or broken keeps its text and has no calls."""
+    turns = [wire.decode(REPLIES[wire]("I will", 2, stop)) for stop in ("length", "refusal", "malformed_response")]
+    assert [(turn.text, turn.calls, turn.fault) for turn in turns] == [
+        ("I will", (), ""),
+        ("I will", (), ""),
+        ("I will", (), "the provider stopped it: malformed_response"),
+    ]
+
+
+# --- decode never raises ----------------------------------------------------------------------------------
+
+
+class Hostile:
+    """An object all of whose attributes raise, its class too."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Raising(Mapping[str, Any]):
+    """A mapping that raises when it is read."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __getitem__(self, key: str) -> Any:
+        raise self.error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["kind"])
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Dump:
+    """An SDK's object whose dump is what it is given, or raises that."""
+
+    def __init__(self, dump: Any) -> None:
+        self.dump = dump
+
+    def model_dump(self, **_: Any) -> Any:
+        if isinstance(self.dump, BaseException):
+            raise self.dump
+        return self.dump
+
+
+def endless() -> dict[str, Any]:
+    """A value that holds itself."""
+    value: dict[str, Any] = {"kind": "call", "id": "c", "name": "f", "role": "assistant"}
+    value["arguments"] = value["content"] = value
+    return value
+
+
+@every_wire
+def test_hostile_replies_are_malformed(wire: Wire) -> None:
+    """Whatever object a model returns, the turn is malformed, and its fault begins with a field."""
+    replies = [
+        Hostile(),
+        Raising(RuntimeError("no")),
+        Dump(RuntimeError("no")),
+        Dump([1]),
+        Dump({}),
+        endless(),
+        object(),
+        type,
+    ]
+    replies += [
+        None,
+        1,
+        float("nan"),
+        "done",
+        b"done",
+        ["done"],
+        {},
+        {1: 2},
+        {"kind": ["final"]},
+        {"content": object()},
+    ]
+    replies += [{"kind": "call", "id": "c", "name": "f", "arguments": {(1, 2): 3}}, {"choices": [[]]}, {"choices": 1}]
+    turns = [wire.decode(reply) for reply in replies]
+    assert [(turn.kind, turn.wire, ":" in turn.fault) for turn in turns] == [("malformed", wire.name, True)] * len(
+        turns
+    )
+
+
+@every_wire
+def test_a_stop_of_the_host_passes_through(wire: Wire) -> None:
+    """What is no Exception, such as a KeyboardInterrupt, is not taken for a fault of the reply."""
+
+    reply = Raising(KeyboardInterrupt())
+    assert len(reply) == 1
+    with pytest.raises(KeyboardInterrupt):
+        wire.decode(reply)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def shape(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects of which any field may be absent, or anything."""
+    return st.fixed_dictionaries({}, optional={name: JSON | field for name, field in fields.items()})
+
+
+ID, TEXT = st.sampled_from(["", " ", "c1", "c2"]), st.sampled_from(["", " ", "hm"])
+ARGUMENTS = st.sampled_from(["", "{}", "{", '{"a": NaN}', "[1]", '{"a":1}']) | st.dictionaries(TEXT, JSON, max_size=2)
+STOP = st.sampled_from([stop for stops in WHAT_A_TURN_IS for stop in stops])
+PLAIN_CALL = shape(id=ID, name=TEXT, arguments=ARGUMENTS)
+BLOCK = shape(
+    type=st.sampled_from(["text", "tool_use", "thinking"]), text=TEXT, id=ID, name=TEXT, input=ARGUMENTS, signature=TEXT
+)
+TOOL_CALL = shape(id=ID, type=st.sampled_from(["function", "custom"]), function=shape(name=TEXT, arguments=ARGUMENTS))
+MESSAGE = shape(
+    role=st.just("assistant"),
+    content=TEXT | st.lists(BLOCK, max_size=3),
+    tool_calls=st.lists(TOOL_CALL, max_size=3),
+    refusal=TEXT,
+)
+USAGE = shape(input_tokens=st.just(1), output_tokens=st.just(1), prompt_tokens_details=shape(cached_tokens=st.just(1)))
+SHAPED = {
+    "plain": shape(
+        kind=st.sampled_from(["final", "text", "call", "calls", "tool_calls"]),
+        text=TEXT,
+        content=TEXT,
+        id=ID,
+        name=TEXT,
+        arguments=ARGUMENTS,
+        calls=st.lists(PLAIN_CALL, max_size=3),
+        stop=STOP,
+        usage=USAGE,
+    ),
+    "anthropic": shape(content=st.lists(BLOCK, max_size=4), stop_reason=STOP, usage=USAGE, model=TEXT),
+    "openai-chat": MESSAGE
+    | shape(choices=st.lists(shape(message=MESSAGE, finish_reason=STOP), max_size=1), usage=USAGE, model=TEXT),
+}
+
+
+@every_wire
+@settings(deadline=None)
+@given(data=st.data())
+def test_decode_never_raises(wire: Wire, data: st.DataObject) -> None:
+    """Any JSON, near the wire's shape or far from it, gives a turn; where it can't be used the fault says so."""
+    turn = wire.decode(data.draw(SHAPED[wire.name] | JSON))
+    assert turn.wire == wire.name
+    assert turn.kind in ("calls", "final", "truncated", "refused", "malformed")
+    assert (turn.kind == "malformed") is bool(turn.fault)
+    assert all(call.name.strip() and call.place == place for place, call in enumerate(turn.calls))
+
+
+# --- what is sent back ----------------------------------------------------------------------------------
+
+
+@every_wire
+@pytest.mark.parametrize("source", WIRES.values(), ids=WIRES)
+@settings(deadline=None)
+@given(data=st.data())
+def test_what_is_sent_back_is_paired_and_valid(source: Wire, wire: Wire, data: st.DataObject) -> None:
+    """Whatever a turn holds, what any wire sends of it is JSON, each call's arguments an object, each id answered."""
+    text, calls = data.draw(TEXT), data.draw(st.lists(ARGUMENTS | st.none(), min_size=1, max_size=3))
+    turn = source.decode(REPLIES[source](text, len(calls), None))
+    written = [
+        call.but(arguments_text=one if isinstance(one, str) else json.dumps(one))
+        for call, one in zip(turn.calls, calls, strict=True)
+    ]
+    messages = sent(wire, exchange(turn.but(calls=tuple(written)), *[("ok", "1")] * len(calls)))
+    asked, answered = pairs(messages)
+    assert json.loads(json.dumps(messages, allow_nan=False)) == messages
+    assert [one for one, _ in asked] == answered == [call.id for call in turn.calls]
+    assert all(isinstance(arguments, dict) for _, arguments in asked)
+
+
+def pairs(messages: list[dict[str, Any]]) -> tuple[list[tuple[str, Any]], list[str]]:
+    """The ids and arguments of all calls, and the ids of all results, in messages of any wire."""
+    asked: list[tuple[str, Any]] = []
+    answered: list[str] = []
+    for message in messages:
+        if message.get("kind") == "call":
+            asked.append((message["id"], message["arguments"]))
+        elif message.get("kind") == "tool_result":
+            answered.append(message["id"])
+        elif message.get("role") == "tool":
+            answered.append(message["tool_call_id"])
+        for call in message.get("tool_calls", ()):
+            asked.append((call["id"], json.loads(call["function"]["arguments"])))
+        for block in message.get("content", ()):
+            if isinstance(block, dict) and block["type"] == "tool_use":
+                asked.append((block["id"], block["input"]))
+            elif isinstance(block, dict) and block["type"] == "tool_result":
+                answered.append(block["tool_use_id"])
+    return asked, answered
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+def test_an_unpaired_exchange_is_not_sent(wire: Wire) -> None:
+    """A turn with fewer results than calls, which no machine makes, is a ValueError."""
+    turn = wire.decode(REPLIES[wire]("", 2, None))
+    with pytest.raises(ValueError, match="shorter"):
+        wire.entry(Exchange(turn, (CallResult.of(turn.calls[0], "ok", "1"),)))
+
+
+# --- usage ----------------------------------------------------------------------------------------------
+
+USAGES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "plain": lambda bad: {
+        "kind": "final",
+        "text": "x",
+        "usage": {"input_tokens": 7, "output_tokens": bad, "reasoning_tokens": bad, "cost_usd": bad, "model": 5},
+    },
+    "anthropic": lambda bad: {
+        "content": [{"type": "text", "text": "x"}],
+        "usage": {"input_tokens": 7, "output_tokens": bad},
+    },
+    "openai-chat": lambda bad: {
+        "choices": [{"message": {"content": "x"}}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": bad, "completion_tokens_details": {"reasoning_tokens": bad}},
+    },
+}
+BAD_COUNTS = [-1, True, float("nan"), float("inf"), -0.5, "5", [5], {"a": 5}, 10**5000, None]
+
+
+@every_wire
+def test_a_bad_count_is_not_reported(wire: Wire) -> None:
+    """A count that can't be right is None, never zero and never an error; the others stay."""
+    turns = [wire.decode(USAGES[wire.name](bad)) for bad in BAD_COUNTS]
+    assert [(turn.kind, turn.usage) for turn in turns] == [("final", Usage(input_tokens=7))] * len(BAD_COUNTS)
+
+
+@every_wire
+def test_usage_that_is_no_object_is_not_reported(wire: Wire) -> None:
+    """Usage of another shape is as if there were none."""
+    turns = [wire.decode(USAGES[wire.name](1) | {"usage": bad}) for bad in (None, 5, "5", [5])]
+    assert [(turn.kind, turn.usage) for turn in turns] == [("final", None)] * 4
+
+
+@every_wire
+def test_what_a_malformed_reply_used_is_kept(wire: Wire) -> None:
+    """Usage and stop reason are read before anything that can be wrong."""
+    reply = USAGES[wire.name](3) | {"content": 5, "kind": 5, "choices": [{"finish_reason": "stop", "message": 5}]}
+    turn = wire.decode(reply | {"stop": "stop", "stop_reason": "stop"})
+    assert turn.usage is not None
+    assert (turn.kind, turn.stop, turn.usage.tokens) == ("malformed", "stop", 10)
+
+
+# --- stop reasons that are no text ----------------------------------------------------------------------
+
+
+class Reason(enum.StrEnum):
+    """A stop reason as an SDK may give it."""
+
+    CUT = "length"
+
+
+@every_wire
+def test_a_stop_reason_is_text(wire: Wire) -> None:
+    """An enum's text is taken as plain text; what is no text is a fault, since it might have meant a cut."""
+    cut, wrong = (wire.decode(REPLIES[wire]("hm", 1, stop)) for stop in (Reason.CUT, 5))  # type: ignore[arg-type]  # on purpose
+    field = {"plain": "stop", "anthropic": "stop_reason", "openai-chat": "choices[0].finish_reason"}[wire.name]
+    assert (cut.kind, type(cut.stop), cut.stop) == ("truncated", str, "length")
+    assert (wrong.kind, wrong.fault) == ("malformed", f"{field}: it must be a string, not int")
+
+
+# --- from one wire to another ---------------------------------------------------------------------------
+
+
+def test_a_turn_of_another_wire_is_sent_from_its_text_and_calls() -> None:
+    """A history decoded by one wire is sent by another: text, calls and results stay, the payload does not."""
+    turn = Turn("Two things.", (Call("c1", "add", '{"a": 1}'), Call("c2", "add", "{", place=1)), "stop", None, "5", "x")
+    entries = (exchange(turn, ("ok", "1"), ("failed", "no")), Final(Turn("Done.")))
+    chat_calls = [
+        {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}},
+        {"id": "c2", "type": "function", "function": {"name": "add", "arguments": "{}"}},
+    ]
+    blocks = [
+        {"type": "text", "text": "Two things."},
+        {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
+        {"type": "tool_use", "id": "c2", "name": "add", "input": {}},
+    ]
+    results = [
+        {"type": "tool_result", "tool_use_id": "c1", "content": "1", "is_error": False},
+        {"type": "tool_result", "tool_use_id": "c2", "content": "no", "is_error": True},
+    ]
+    assert {wire.name: sent(wire, *entries) for wire in WIRES.values()} == {
+        "plain": [
+            {"kind": "text", "text": "Two things."},
+            {"kind": "call", "id": "c1", "name": "add", "arguments": {"a": 1}},
+            {"kind": "call", "id": "c2", "name": "add", "arguments": {}},
+            {"kind": "tool_result", "id": "c1", "content": "1", "outcome": "ok"},
+            {"kind": "tool_result", "id": "c2", "content": "no", "outcome": "failed"},
+            {"kind": "final", "text": "Done."},
+        ],
+        "anthropic": [
+            {"role": "assistant", "content": blocks},
+            {"role": "user", "content": results},
+            {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
+        ],
+        "openai-chat": [
+            {"role": "assistant", "content": "Two things.", "tool_calls": chat_calls},
+            {"role": "tool", "tool_call_id": "c1", "content": "1"},
+            {"role": "tool", "tool_call_id": "c2", "content": "no"},
+            {"role": "assistant", "content": "Done."},
+        ],
+    }
+
+
+@every_wire
+@pytest.mark.parametrize("source", WIRES.values(), ids=WIRES)
+def test_only_the_wire_that_decoded_it_sends_a_payload(source: Wire, wire: Wire) -> None:
+    """A turn that came over a wire goes over another as one that was made by hand."""
+    turn = source.decode(REPLIES[source]("hm", 2, None))
+    by_hand = turn.but(payload_text=None, wire="")
+    answers = (("ok", "1"), ("ok", "2"))
+    assert sent(wire, exchange(turn, *answers)) == sent(wire, exchange(by_hand, *answers))
