@@ -48,30 +48,21 @@ def overlapping(boxes: Sequence[Box]) -> list[tuple[Box, Box]]:
     return [(above, below) for above, below in pairwise(boxes) if above.y + above.height + 6 > below.y]
 
 
-class Told:
-    """The root of the events of generated definitions."""
-
-
-EVENTS = [type(f"Told{number}", (Told,), {}) for number in range(8)]
+EVENTS = [type(f"On{number}", (), {}) for number in range(12)]
 
 
 @st.composite
 def definitions(draw: Any) -> Definition:
     """Definitions of up to six working and five final states, and any moves between them."""
-    count, ends = draw(st.integers(1, 6)), draw(st.integers(1, 5))
-    names = [f"w{number}" for number in range(count)]
-    finals = [f"finished_{number}" for number in range(ends)]
-    targets = st.lists(st.sampled_from([*names, *finals]), max_size=6)
+    working = [f"w{number}" for number in range(draw(st.integers(1, 6)))]
+    finals = [f"finished_{number}" for number in range(draw(st.integers(1, 5)))]
     table: dict[State, list[Row]] = {}
-    for number, name in enumerate(names):
-        on = [names[number + 1] if number + 1 < count else finals[0], *draw(targets)]
-        on += finals if number == 0 else []
-        rows = [Row(EVENTS[0], to, happy=place == 0) for place, to in enumerate(on)]
-        spread = [Row(type(f"On{place}", (Told,), {}), row.to, happy=row.happy) for place, row in enumerate(rows)]
-        table[State(name, "Waits. " * draw(st.integers(1, 30)), nothing)] = spread
-    for name in finals:
-        table[State(name, "Ends.", final="limit")] = []
-    return Definition("w0", table)
+    for name, onwards in pairwise([*working, finals[0]]):
+        targets = [onwards, *draw(st.lists(st.sampled_from([*working, *finals]), max_size=6))]
+        targets += finals if name == "w0" else []
+        rows = [Row(event, to, happy=to == onwards) for event, to in zip(EVENTS, targets, strict=False)]
+        table[State(name, "Waits. " * draw(st.integers(1, 30)), nothing)] = rows
+    return Definition("w0", table | {State(name, "Ends.", final="limit"): [] for name in finals})
 
 
 @given(definitions())

@@ -16,7 +16,7 @@ from loopmachine.review.text import (
     first_paragraph,
     flat,
     in_label,
-    in_quotes,
+    in_tooltip,
     key,
     points,
     printable,
@@ -110,10 +110,10 @@ def test_other_characters_are_taken_to_be_a_full_em_wide() -> None:
 
 
 def test_text_is_escaped_for_each_language() -> None:
-    """Each escape is ASCII; a backslash is doubled in a label and an entity in quotes."""
+    """Each escape is ASCII; a backslash is doubled for each time that Graphviz reads it."""
     hostile = 'C:\\new "q" <b> & \u00e9\n}'
-    assert [coded(hostile), in_label(hostile), in_quotes(hostile)] == [
+    assert [coded(hostile), in_label(hostile), in_tooltip(hostile)] == [
         "C:\\new &quot;q&quot; &lt;b&gt; &amp; &#233;\n}",
         "C:\\\\new &quot;q&quot; &lt;b&gt; &amp; &#233;\n}",
-        "C:&#92;new &quot;q&quot; &lt;b&gt; &amp; &#233; }",
+        "C:\\\\\\\\new &quot;q&quot; &lt;b&gt; &amp; &#233; }",
     ]

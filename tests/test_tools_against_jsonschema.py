@@ -88,7 +88,7 @@ def objects(some: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[s
 
 
 SCHEMAS = st.recursive(SIMPLE, larger, max_leaves=5)
-CLOSED = st.dictionaries(NAMES, SCHEMAS, min_size=1, max_size=3).flatmap(
+CLOSED = st.dictionaries(NAMES, SIMPLE | SCHEMAS, min_size=1, max_size=3).flatmap(
     lambda known: st.lists(st.sampled_from(sorted(known)), unique=True).map(
         lambda required: {
             "type": "object",
@@ -103,17 +103,21 @@ CLOSED = st.dictionaries(NAMES, SCHEMAS, min_size=1, max_size=3).flatmap(
 def fitting(schema: Any) -> st.SearchStrategy[Any]:
     """Values that have a good chance to fit, or to be coerced."""
     if "properties" in schema:
-        return st.fixed_dictionaries({}, optional={name: fitting(one) for name, one in schema["properties"].items()})
+        values = {name: fitting(one) for name, one in schema["properties"].items()}
+        sure = {name: values.pop(name) for name in schema.get("required", ()) if name in values}
+        return st.fixed_dictionaries(sure, optional=values)
     options = [fitting(one) for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())]
     if schema.get("type") == "array":
         options.append(st.lists(fitting(schema.get("items", {})), max_size=3))
     if schema.get("type") in ("integer", "number"):
         options += [NUMBERS, NUMBERS.map(json.dumps)]
+    if schema.get("type") == "boolean":
+        options.append(st.sampled_from([True, "false", " TRUE"]))
     if schema.get("type") == "string":
         options.append(TEXTS)
     options += [st.sampled_from(schema["enum"])] if "enum" in schema else []
     written = st.one_of(options).map(json.dumps) if options else VALUES
-    return st.one_of([*options, *options, VALUES, written])
+    return st.one_of([*options, *options, *options, VALUES, written])
 
 
 CASES = st.one_of(objects(SCHEMAS), CLOSED, CLOSED).flatmap(lambda schema: st.tuples(st.just(schema), fitting(schema)))

@@ -101,7 +101,7 @@ class Definition:
 
     def accepts(self, state: str) -> tuple[str, ...]:
         """The names of the events that a state takes."""
-        return tuple(dict.fromkeys(row.event_name for row in self.rows(state)))
+        return tuple(dict.fromkeys(row.event_name for row in self.rows(state) if row.event is not None))
 
     def with_row(self, state: str, row: Row, *, at: int) -> Self:
         """This definition with one more row, which becomes number ``at`` of the state."""

@@ -37,7 +37,7 @@ class ReplayDiverged(LoopError):
         self.place = place
         self.event = event
         super().__init__(
-            f"event {place}, {type(event).__name__}, does not fit: the record has {expected}, "
+            f"event {place}, {'the end' if event is None else type(event).__name__}, does not fit: the record has {expected}, "
             f"this definition gives {got}"
         )
 

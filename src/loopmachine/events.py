@@ -20,6 +20,9 @@ class Event:
     __slots__ = ()
     answers: ClassVar[bool] = False
     at: float
+    # What only some events tell, so that a guard can ask any of them:
+    cancelled: bool = False  #: somebody wants the run cancelled
+    usage: Usage | None = None  #: what was spent
 
 
 @attrs.frozen
@@ -36,6 +39,7 @@ class CancelPolled(Event):
 class CancelRequested(Event):
     """The run is to be cancelled; told without being asked."""
 
+    cancelled: ClassVar[bool] = True  # type: ignore[misc]  # a constant of this kind, a field of CancelPolled
     reason: str = ""
     at: float = attrs.field(kw_only=True)
 

@@ -6,7 +6,7 @@ A guard of an auto state sees the event that led there. Its docstring is what a 
 from __future__ import annotations
 
 from loopmachine import rules
-from loopmachine.events import CallLost, CallReturned, CancelPolled, CancelRequested, Event
+from loopmachine.events import CallLost, Event
 from loopmachine.records import FINAL, LOST, MALFORMED, QUEUED, REFUSED, RUNNING, TRUNCATED, Snapshot
 
 # These three need no event, and the rules that share them are theirs too.
@@ -19,7 +19,7 @@ tokens_spent = rules.tokens_spent
 
 def cancel_requested(snapshot: Snapshot, event: Event) -> bool:
     """A cancel is told by this event or was observed before."""
-    return snapshot.cancelled or (isinstance(event, CancelPolled) and event.cancelled)
+    return snapshot.cancelled or event.cancelled
 
 
 def time_spent(snapshot: Snapshot, event: Event) -> bool:
@@ -66,19 +66,19 @@ def model_failed(snapshot: Snapshot, event: Event) -> bool:
 
 def turn_truncated(snapshot: Snapshot, event: Event) -> bool:
     """The stop reason says that the turn was cut by its length."""
-    return snapshot.turn is not None and snapshot.turn.kind is TRUNCATED
+    return snapshot.turn is not None and snapshot.turn.kind == TRUNCATED
 
 
 def turn_refused(snapshot: Snapshot, event: Event) -> bool:
     """The stop reason says that the model or a filter refused."""
-    return snapshot.turn is not None and snapshot.turn.kind is REFUSED
+    return snapshot.turn is not None and snapshot.turn.kind == REFUSED
 
 
 def repair_left(snapshot: Snapshot, event: Event) -> bool:
     """The turn is malformed, and the policy, the steps and the usage known allow to say so and ask again."""
     return (
         snapshot.turn is not None
-        and snapshot.turn.kind is MALFORMED
+        and snapshot.turn.kind == MALFORMED
         and snapshot.repairs < snapshot.policy.repairs
         and snapshot.steps < snapshot.budget.max_steps
         and not rules.usage_missing(snapshot)
@@ -87,12 +87,12 @@ def repair_left(snapshot: Snapshot, event: Event) -> bool:
 
 def turn_malformed(snapshot: Snapshot, event: Event) -> bool:
     """The turn can't be used; its fault says why."""
-    return snapshot.turn is not None and snapshot.turn.kind is MALFORMED
+    return snapshot.turn is not None and snapshot.turn.kind == MALFORMED
 
 
 def turn_final(snapshot: Snapshot, event: Event) -> bool:
     """The turn is an answer: text that is not blank, and no calls."""
-    return snapshot.turn is not None and snapshot.turn.kind is FINAL
+    return snapshot.turn is not None and snapshot.turn.kind == FINAL
 
 
 # --- admission ----------------------------------------------------------------------------------------
@@ -139,12 +139,9 @@ def approval_needed(snapshot: Snapshot, event: Event) -> bool:
 
 def stopping(snapshot: Snapshot, event: Event) -> bool:
     """A cancel, or time, cost, tokens or missing usage, this event's counted, forbid any further effect."""
-    if isinstance(event, CallReturned):
-        if event.usage is not None:
-            snapshot = snapshot.but(**rules.with_usage(snapshot, event.usage))
-    elif isinstance(event, CancelRequested) or cancel_requested(snapshot, event):
-        return True
-    return rules.stopping(snapshot, event.at)
+    if event.usage is not None:
+        snapshot = snapshot.but(**rules.with_usage(snapshot, event.usage))
+    return event.cancelled or rules.stopping(snapshot, event.at)
 
 
 def rerun_safe(snapshot: Snapshot, event: CallLost) -> bool:
@@ -154,11 +151,17 @@ def rerun_safe(snapshot: Snapshot, event: CallLost) -> bool:
 
 def calls_lost(snapshot: Snapshot, event: Event) -> bool:
     """Some calls are lost, and none is running or queued."""
-    phases = [flight.phase for flight in snapshot.flights]
-    return LOST in phases and RUNNING not in phases and QUEUED not in phases
+    lost = False
+    for flight in snapshot.flights:
+        if flight.phase == RUNNING or flight.phase == QUEUED:
+            return False
+        lost = lost or flight.phase == LOST
+    return lost
 
 
 def calls_open(snapshot: Snapshot, event: Event) -> bool:
     """Some calls are running or queued."""
-    phases = [flight.phase for flight in snapshot.flights]
-    return RUNNING in phases or QUEUED in phases
+    for flight in snapshot.flights:
+        if flight.phase == RUNNING or flight.phase == QUEUED:
+            return True
+    return False

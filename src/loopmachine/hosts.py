@@ -166,6 +166,7 @@ class Host:
         self.approve = approve
         self.observe = observe
         self.clock = clock
+        self.tell: Callable[[Event], None] = loop.take if observe is None else self.show
         loop.warn = self.notice
         loop.cancel = cancel
 
@@ -180,12 +181,9 @@ class Host:
         self.loop.driven = False
         return self.loop.result()
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         """Tell the machine what happened, and the observer what came of it."""
-        if self.observe is None:
-            self.loop.take(event)
-        else:
-            self.notice(self.loop.send(event))
+        self.notice(self.loop.send(event))
 
     def notice(self, notice: Any) -> None:
         """Tell the observer. One that raises is reported once and harms nothing."""

@@ -92,7 +92,8 @@ class Loop:
         self.observer_failed = False  #: which is reported once
         self.snapshot = self._start = start
         self._machine = live(definition)
-        self._asking = outstanding(definition, start)
+        #: all outstanding requests as the machine made them, an AskModel without its messages
+        self.waiting: tuple[Request, ...] = outstanding(definition, start)
         self._encoding = Encoding(wire, system)
         self._offer = [freeze(tool) for tool in wire.offer(self.toolbox.schemas())]
 
@@ -104,25 +105,20 @@ class Loop:
         return self.definition.states[self.snapshot.state].final is not None
 
     @property
-    def waiting(self) -> tuple[Request, ...]:
-        """All outstanding requests as the machine made them, an AskModel without its messages."""
-        return self._asking
-
-    @property
     def requests(self) -> tuple[Request, ...]:
         """All outstanding requests; an AskModel holds messages, tools and system in the wire's shape."""
-        return tuple(self.asking(one) if isinstance(one, AskModel) else one for one in self._asking)
+        return tuple(self.asking(one) if isinstance(one, AskModel) else one for one in self.waiting)
 
     def send(self, event: Event) -> Advance:
         """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit."""
-        asked = self._asking
+        asked = self.waiting
         self.take(event)
-        return Advance(self.snapshot, self.snapshot.log[-1][1], event, asked, self._asking)
+        return Advance(self.snapshot, self.snapshot.log[-1][1], event, asked, self.waiting)
 
     def take(self, event: Event) -> None:
         """``send`` for a host that reads ``waiting`` and nobody else."""
-        after = step(self._machine, self.definition, self.snapshot, event, self._asking)
-        self._asking = outstanding(self.definition, after)
+        after = step(self._machine, self.definition, self.snapshot, event, self.waiting)
+        self.waiting = outstanding(self.definition, after)
         self.snapshot = after
 
     def asking(self, ask: AskModel) -> AskModel:
@@ -244,7 +240,7 @@ class Loop:
             definition,
         )
         loop.snapshot = replay(definition, start, codec.record(data["events"]), data["rows"])
-        loop._asking = outstanding(definition, loop.snapshot)
+        loop.waiting = outstanding(definition, loop.snapshot)
         return loop
 
     def _context(self, call: Call, progress: Callable[..., None] | None) -> Context:

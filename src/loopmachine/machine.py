@@ -8,7 +8,7 @@ the stock classes do the same, slower, which the tests check.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -70,9 +70,9 @@ class RowEvent(StockEvent):
 
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
         """Take, on a carrier, the first row whose guard holds, and so on while the state is auto."""
-        snapshot, event = model.snapshot, model.event
-        machine: Any = self.machine
+        snapshot, event, taken = model.snapshot, model.event, model.rows
         rows: Any = self.transitions.get(model.state)
+        onwards = self.machine.events[AUTO].transitions if AUTO in self.machine.events else {}
         while rows:
             for row in rows:
                 guard = row.guard
@@ -80,13 +80,12 @@ class RowEvent(StockEvent):
                     break
             else:
                 return False
-            update = row.update
-            if update is not None:
-                model.snapshot = snapshot = update(snapshot, event)
-            model.rows.append(row.row_id)
+            if row.update is not None:
+                model.snapshot = snapshot = row.update(snapshot, event)
+            taken.append(row.row_id)
             model.state = row.dest
-            rows = machine.onwards.get(row.dest)
-        return bool(model.rows)
+            rows = onwards.get(row.dest)
+        return bool(taken)
 
 
 class RowMachine(StockMachine):
@@ -94,11 +93,6 @@ class RowMachine(StockMachine):
 
     event_cls = RowEvent
     transition_cls = RowTransition
-
-    @property
-    def onwards(self) -> Mapping[str, Any]:
-        """The rows of the auto states, as they are now."""
-        return self.events[AUTO].transitions if AUTO in self.events else {}
 
 
 def build(definition: Definition, machine_class: type[StockMachine] = RowMachine) -> StockMachine:
@@ -171,14 +165,11 @@ def step(machine: StockMachine, definition: Definition, snapshot: Any, event: An
     if not fired.trigger(carrier):
         raise UnexpectedEvent(carrier.state, event, definition.accepts(carrier.state))
     after = carrier.snapshot
-    if after is snapshot:
-        after = snapshot.but()
-    fields = after.__dict__  # nobody has seen this snapshot yet
-    fields["state"] = carrier.state
-    fields["log"] = after.log.append((event, tuple(carrier.rows)))
-    if at > after.clock:
-        fields["clock"] = at
-    return after
+    return after.but(
+        state=carrier.state,
+        clock=at if at > after.clock else after.clock,
+        log=after.log.append((event, tuple(carrier.rows))),
+    )
 
 
 def refusal(asked: tuple[Any, ...], event: Any) -> str:
@@ -198,21 +189,21 @@ def replay(definition: Definition, snapshot: Any, events: Iterable[Any], rows: I
     Raises ReplayDiverged, which names the first event that differs and what was expected there.
     """
     recorded = None if rows is None else list(rows)
-    taken = 0
-    for place, event in enumerate(events):
+    taken = place = 0
+    for place, event in enumerate(events, 1):
         try:
             advanced = advance(definition, snapshot, event)
         except UnexpectedEvent as refused:
             expected = "an event taken" if recorded is None else _listed(recorded[taken : taken + 1])
-            raise ReplayDiverged(place, event, expected, str(refused)) from refused
+            raise ReplayDiverged(place - 1, event, expected, str(refused)) from refused
         if recorded is not None:
             expected_rows = tuple(recorded[taken : taken + len(advanced.rows)])
             if expected_rows != advanced.rows:
-                raise ReplayDiverged(place, event, _listed(expected_rows), _listed(advanced.rows))
+                raise ReplayDiverged(place - 1, event, _listed(expected_rows), _listed(advanced.rows))
             taken += len(advanced.rows)
         snapshot = advanced.snapshot
     if recorded is not None and taken < len(recorded):
-        raise ReplayDiverged(place + 1, None, _listed(recorded[taken:]), "no more events")
+        raise ReplayDiverged(place, None, _listed(recorded[taken:]), "no more events")
     return snapshot
 
 

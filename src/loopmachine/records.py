@@ -148,15 +148,15 @@ def what_a_turn_is(stop: str, calls: int, text: str, fault: str) -> tuple[str, s
     An abort reason outranks everything; then what the turn holds decides, not what the reason claims.
     """
     claim = STOP_REASONS.get(stop.lower()) if stop else None
-    if claim is TRUNCATED or claim is REFUSED:
+    if claim == TRUNCATED or claim == REFUSED:
         return claim, ""
-    if claim is MALFORMED:
+    if claim == MALFORMED:
         return MALFORMED, fault or f"the provider stopped it: {stop}"
     if fault:
         return MALFORMED, fault
     if calls:
         return CALLS, ""
-    if claim is CALLS:
+    if claim == CALLS:
         return MALFORMED, f"calls: the stop reason {stop!r} claims calls, but there are none"
     if not text or text.isspace():
         return MALFORMED, "text: it is blank and there are no calls"

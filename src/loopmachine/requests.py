@@ -22,7 +22,7 @@ from loopmachine.events import (
     ModelFailed,
     ModelReplied,
 )
-from loopmachine.records import LOST, RUNNING, Call, Record, Snapshot
+from loopmachine.records import LOST, RUNNING, Call, CallResult, Record, Snapshot
 
 Key = tuple[int, int]
 
@@ -64,7 +64,7 @@ class AskModel(Request, Record):
     cancel: Any = attrs.field(default=None, eq=False, repr=False)  #: the host's cancel token
 
     def misfit(self, event: Any) -> str:
-        return misplaced(self.step, event)
+        return _misplaced(self.step, event)
 
 
 @attrs.frozen
@@ -75,15 +75,14 @@ class InterruptModel(Request):
     step: int
 
     def misfit(self, event: Any) -> str:
-        return misplaced(self.step, event)
+        return _misplaced(self.step, event)
 
 
-def misplaced(step: int, event: ModelReplied | ModelFailed) -> str:
+def _misplaced(step: int, event: Any) -> str:
     """Why the calls of a reply do not bear the identity that they have in this step."""
-    if isinstance(event, ModelReplied):
-        for place, call in enumerate(event.turn.calls):
-            if call.step != step or call.place != place:
-                return f"call {place} is of step {call.step}, place {call.place}, not of step {step}, place {place}"
+    for place, call in enumerate(event.turn.calls if type(event) is ModelReplied else ()):
+        if call.step != step or call.place != place:
+            return f"call {place} is of step {call.step}, place {call.place}, not of step {step}, place {place}"
     return ""
 
 
@@ -133,18 +132,21 @@ class InterruptCalls(CallsRequest):
 
 
 def _not_running(event: CallReturned | CallLost, calls: tuple[Call, ...]) -> str:
+    """Why an event does not tell of one of the running calls."""
     if isinstance(event, CallLost):
         return _stray([(event.step, event.place)], calls, "running")
     result = event.result
     for call in calls:
-        if call.key == result.key:
-            named = (call.wire_id, call.name) == (result.id, result.name)
-            return (
-                ""
-                if named
-                else f"{result.key} is the call {call.wire_id!r} of {call.name}, not {result.id!r} of {result.name}"
-            )
+        if call.place == result.place and call.step == result.step:
+            return _of_another(call, result)
     return _stray([result.key], calls, "running")
+
+
+def _of_another(call: Call, result: CallResult) -> str:
+    """Why a result is not that of a call; blank where it is."""
+    if call.wire_id == result.id and call.name == result.name and call.key == result.key:
+        return ""
+    return f"{call.key} is the call {call.wire_id!r} of {call.name}, not {result.key} {result.id!r} of {result.name}"
 
 
 @attrs.frozen
@@ -164,9 +166,14 @@ class ResolveCalls(CallsRequest):
     answered_by: ClassVar[tuple[type[Event], ...]] = (CallsResolved,)
 
     def misfit(self, event: Any) -> str:
+        lost = {call.key: call for call in self.calls}
         for word in event.resolutions:
-            if word.result is not None and (word.rerun or word.result.key != (word.step, word.place)):
-                return f"the resolution of {(word.step, word.place)} brings another call's result, or a rerun beside it"
+            key = word.step, word.place
+            if word.result is not None and key in lost:
+                if word.rerun:
+                    return f"the resolution of {key} brings a result and a rerun; it can be one of them"
+                if why := _of_another(lost[key], word.result):
+                    return why
         return _stray([(word.step, word.place) for word in event.resolutions], self.calls, "lost")
 
 

@@ -5,6 +5,7 @@ What is spent, which calls of a turn may run and what the others are answered, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 
 import attrs
@@ -57,13 +58,11 @@ def with_usage(snapshot: Snapshot, usage: Usage | None) -> dict[str, float]:
 
 def stopping(snapshot: Snapshot, at: float) -> bool:
     """Nothing with an effect may start any more: a cancel was observed, or a budget that tools use is spent."""
-    return (
-        snapshot.cancelled
-        or time_spent(snapshot, at)
-        or usage_missing(snapshot)
-        or cost_spent(snapshot)
-        or tokens_spent(snapshot)
-    )
+    if snapshot.cancelled or time_spent(snapshot, at):
+        return True
+    if snapshot.budget.max_cost_usd is None and snapshot.budget.max_tokens is None:
+        return False
+    return usage_missing(snapshot) or cost_spent(snapshot) or tokens_spent(snapshot)
 
 
 # --- which calls may run ------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ def verdicts(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[Verdict]:
             verdict = Verdict("over_budget", "no more calls can be made; answer with what you have", counted=False)
         elif call.limit is not None and used.get(call.name, 0) >= call.limit:
             verdict = Verdict("over_budget", f"{call.name} may be called {call.limit} times in a run", counted=False)
-        elif free == 0:
+        elif free is not None and free <= 0:  # below it where a resumed run got a smaller budget
             verdict = Verdict("over_budget", f"all {limit} calls of this run are used", counted=False)
         else:
             verdict = _admitted(snapshot, call)
@@ -146,7 +145,8 @@ def with_free_ids(snapshot: Snapshot, calls: tuple[Call, ...]) -> tuple[Call, ..
 
 def free_id(call: Call, ids: Container[str], taken: Container[str] = ()) -> str:
     """An id for ``call`` that no other call bears, the same at every replay: at most 40 letters, digits, _ or -."""
-    stem = f"{call.id[:20] or 'call'}_s{call.step}_{call.place}"
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", call.id[:20])  # what every provider takes
+    stem = f"{plain or 'call'}_s{call.step}_{call.place}"
     number = 0
     while (one := f"{stem}_{number}" if number else stem) in ids or one in taken:
         number += 1
@@ -175,15 +175,13 @@ def undecided(snapshot: Snapshot) -> tuple[Call, ...]:
 
 def startable(snapshot: Snapshot) -> list[Flight]:
     """The queued calls that fit beside the running ones now: in order, none past one that has to wait."""
-    phases = [flight.phase for flight in snapshot.flights]
-    if QUEUED not in phases:
-        return []
+    queued = [flight for flight in snapshot.flights if flight.phase == QUEUED]
+    if not queued:
+        return queued
     running = [flight for flight in snapshot.flights if flight.phase == RUNNING]
     places = 1 if snapshot.policy.batch == "sequential" else snapshot.policy.max_parallel
     fitting = []
-    for flight in snapshot.flights:
-        if flight.phase != QUEUED:
-            continue
+    for flight in queued:
         crowded = running and (flight.call.alone or running[0].call.alone)
         if crowded or len(running) >= places:
             break

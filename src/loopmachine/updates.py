@@ -39,7 +39,7 @@ _WAITING = ("awaiting_approval", "awaiting_resolution")
 
 def hear(snapshot: Snapshot, event: Any) -> Snapshot:
     """What every event brings: a wait for a person, or for the next host, does not count as time."""
-    resumed = isinstance(event, Resumed)
+    resumed = type(event) is Resumed
     if not resumed and snapshot.state not in _WAITING:
         return snapshot
     # The next host's clock may have begun anywhere; otherwise a clock that goes back stands still.
@@ -75,7 +75,7 @@ def ask_without_tools(snapshot: Snapshot, event: Event) -> Snapshot:
 def keep_turn(snapshot: Snapshot, event: ModelReplied) -> Snapshot:
     """Keep the turn, add usage."""
     turn = event.turn
-    repairs = snapshot.repairs if turn.kind is MALFORMED else 0
+    repairs = snapshot.repairs if turn.kind == MALFORMED else 0
     spent = rules.with_usage(snapshot, turn.usage)
     return snapshot.but(turn=turn, retries=0, repairs=repairs, **spent)
 

@@ -12,7 +12,7 @@ from loopmachine.review import colours
 from loopmachine.review.cells import final_label, legend_label, working_label
 from loopmachine.review.layout import ARROW, NAME, PAD, SMALL, TEXT, Layout, Point, lay_out
 from loopmachine.review.lines import Line, all_lines, heading, lines_of
-from loopmachine.review.text import in_quotes, key, points
+from loopmachine.review.text import coded, in_tooltip, key, points
 
 _SHAPES = {
     "answered": {"shape": "ellipse", "style": "filled"},
@@ -85,7 +85,7 @@ class _Drawing:
             "fontname": "Arial",
             "fontsize": f"{NAME}",
             "fontcolor": colours.INK,
-            "label": in_quotes(heading(self.definition)),
+            "label": coded(heading(self.definition)),
             "lp": _place((self.layout.width / 2, NAME)),
         }
 
@@ -116,7 +116,7 @@ class _Drawing:
         return _SHAPES[kind] | {
             "id": _node(state.name),
             "label": final_label(state, kind, colour),
-            "tooltip": in_quotes(state.doc),
+            "tooltip": in_tooltip(state.doc),
             "pos": _place(box.middle),
             "width": _inches(box.width - 2 * _RING),
             "height": _inches(box.height - 2 * _RING),
@@ -131,7 +131,7 @@ class _Drawing:
         *way, tip = self.layout.curves[line.row_id]
         return {
             "id": line.id,
-            "tooltip": in_quotes(line.sentence),
+            "tooltip": in_tooltip(line.sentence),
             "color": self._colour(line),
             "penwidth": _HEAVY if line.row_id in self.heavy else "1",
             "pos": f"e,{_place(tip)} {' '.join(map(_place, way))}",

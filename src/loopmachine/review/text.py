@@ -78,6 +78,6 @@ def in_label(text: str) -> str:
     return coded(text).replace("\\", "\\\\")
 
 
-def in_quotes(text: str) -> str:
-    """Text in a quoted attribute, where Graphviz reads backslash escapes, of a node even twice, before the entities."""
-    return coded(flat(text)).replace("\\", "&#92;")
+def in_tooltip(text: str) -> str:
+    """Text in the tooltip of a node or an edge, where Graphviz reads backslash escapes twice."""
+    return coded(flat(text)).replace("\\", "\\" * 4)

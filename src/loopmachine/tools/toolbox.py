@@ -62,7 +62,7 @@ class Toolbox:
         calls = turn.calls
         if not calls:
             return turn
-        usable = turn.kind is CALLS
+        usable = turn.kind == CALLS
         prepared: list[Call] = []
         for place, call in enumerate(calls):
             own = call.id
