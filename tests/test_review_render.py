@@ -65,12 +65,14 @@ def test_pygraphviz_draws_where_no_program_is_there(tmp_path: Path, monkeypatch:
 
 def test_nothing_to_draw_with_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
     """Without any renderer the error names two that would do."""
-    with pytest.raises(NoRenderer, match="^nothing here draws svg: install graphviz-pure, a wheel, or Graphviz, whose"):
+    with pytest.raises(
+        NoRenderer, match=r"^nothing here draws svg: install graphviz-pure, a wheel, or Graphviz, whose"
+    ):
         render(DOT, "svg", str(tmp_path))
 
 
 def test_a_renderer_that_fails_is_quoted(tmp_path: Path) -> None:
     """What a failing program said is in the error, on one line, with its exit code."""
     path = script(tmp_path, "dot", "sys.stderr.write('no\\n  memory\\n')\nsys.exit(3)")
-    with pytest.raises(NoRenderer, match="dot could not draw svg and ended with 3: no memory$"):
+    with pytest.raises(NoRenderer, match=r"dot could not draw svg and ended with 3: no memory$"):
         render(DOT, "svg", path)

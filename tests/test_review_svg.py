@@ -17,8 +17,10 @@ from loopmachine.review.diagram import picture
 from loopmachine.review.dot import draw
 from loopmachine.review.lines import all_lines
 from loopmachine.review.svg import digest
+from loopmachine.review.text import key
 from loopmachine.table import TOOL_LOOP
 from tests.test_review_dot import COMMITTED, HOSTILE, SVG, element, hostile, image, text_of
+from tests.test_review_mermaid import labelled
 
 LOOP = (COMMITTED / "loop.svg").read_text(encoding="ascii")
 
@@ -51,13 +53,13 @@ def test_every_state_row_and_guard_is_visible_text() -> None:
         assert f"{line.number} {first}" in [re.sub(r"\s+", " ", text) for text in whole]
 
 
-@pytest.mark.parametrize("definition", [TOOL_LOOP, hostile(HOSTILE)])
+@pytest.mark.parametrize("definition", [TOOL_LOOP, hostile(HOSTILE), labelled(HOSTILE)])
 def test_ids_are_unique_and_on_every_row_edge_and_node(definition: Definition) -> None:
     """No id is there twice; each state, row and curve, the frame and the legend have one."""
     ids = Counter(node.get("id") for node in image(definition).iter() if node.get("id"))
     assert [ident for ident, count in ids.items() if count > 1] == []
     lines = list(all_lines(definition))
-    expected = {f"s_{name}" for name in definition.states} | {f"{line.id}_row" for line in lines}
+    expected = {f"s_{key(name)}" for name in definition.states} | {f"{line.id}_row" for line in lines}
     expected |= {line.id for line in lines if not line.stays} | {"loop", "legend", "finished"}
     assert set(ids) == expected | {"loop_title", "loop_desc"}
 

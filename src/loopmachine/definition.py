@@ -80,6 +80,8 @@ class Definition:
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "states", {state.name: state for state in self.table})
+        reached = _reach(_targets(self), {self.initial})
+        object.__setattr__(self, "unreached", tuple(name for name in self.unreached if name not in reached))
         found = list(faults(self))
         if found:
             raise InvalidDefinition(found)
@@ -105,6 +107,8 @@ class Definition:
 
     def with_row(self, state: str, row: Row, *, at: int) -> Self:
         """This definition with one more row, which becomes number ``at`` of the state."""
+        if state not in self.states:
+            raise InvalidDefinition([f"{state}: there is no such state; there are {', '.join(self.states)}"])
         rows = list(self.rows(state))
         if not 1 <= at <= len(rows) + 1:
             raise InvalidDefinition([f"{state}: a new row can be number 1 to {len(rows) + 1}, not {at}"])
@@ -127,6 +131,8 @@ def faults(definition: Definition) -> Iterator[str]:
     yield from (f"{name}: two states have this name" for name in sorted({n for n in names if names.count(n) > 1}))
     if definition.initial not in definition.states:
         yield f"the initial state {definition.initial!r} is none of the states"
+    elif not definition.states[definition.initial].rest:
+        yield f"the initial state {definition.initial!r} must be a rest, where a run can wait for its first event"
     for state, rows in definition.table.items():
         yield from _state_faults(state, rows)
         for number, row in enumerate(rows, 1):
@@ -180,10 +186,14 @@ def _named_faults(where: str, row: Row) -> Iterator[str]:
             yield f"{where}: its {what} {name} needs a docstring, a sentence that a reviewer reads"
 
 
-def _path_faults(definition: Definition) -> Iterator[str]:
-    targets = {
+def _targets(definition: Definition) -> dict[str, set[str]]:
+    return {
         state.name: {row.to for row in rows if row.to in definition.states} for state, rows in definition.table.items()
     }
+
+
+def _path_faults(definition: Definition) -> Iterator[str]:
+    targets = _targets(definition)
     reached = _reach(targets, {definition.initial})
     yield from (
         f"{name}: no row leads here" for name in targets if name not in reached and name not in definition.unreached

@@ -157,7 +157,8 @@ def step(machine: StockMachine, definition: Definition, snapshot: Any, event: An
     """``advance`` for a caller who keeps the machine and what is outstanding: the next snapshot."""
     fired = machine.events.get(type(event).__name__)
     if fired is None or (event.answers and refusal(asked, event)):
-        raise UnexpectedEvent(snapshot.state, event, definition.accepts(snapshot.state), refusal(asked, event))
+        why = refusal(asked, event) if getattr(event, "answers", True) else ""
+        raise UnexpectedEvent(snapshot.state, event, definition.accepts(snapshot.state), why)
     at = event.at
     if not -math.inf < at < math.inf:
         raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {at!r}")

@@ -173,7 +173,7 @@ class ResolveCalls(CallsRequest):
                 if word.rerun:
                     return f"the resolution of {key} brings a result and a rerun; it can be one of them"
                 if why := _of_another(lost[key], word.result):
-                    return why
+                    return f"the resolution brings another call's result: {why}"
         return _stray([(word.step, word.place) for word in event.resolutions], self.calls, "lost")
 
 

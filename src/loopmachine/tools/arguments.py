@@ -16,7 +16,7 @@ from loopmachine.tools.compiling import compiled
 from loopmachine.tools.faults import MOST_FAULTS, Fault
 from loopmachine.tools.nodes import examine
 from loopmachine.tools.reading import DEEPEST, TOO_DEEP, NotJson, hazards, parse
-from loopmachine.tools.words import cut, printable, show
+from loopmachine.tools.words import cut, printable, said_by, show
 
 _encode = msgspec.json.Encoder().encode
 _PLACE: Constant = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
@@ -89,7 +89,7 @@ class Arguments:
 
 def refusal(error: Exception) -> str:
     """What a class said that refuses its values, with the place where msgspec tells it."""
-    said = cut(printable(str(error)), 400)
+    said = cut(printable(said_by(error)), 400)
     if not isinstance(error, msgspec.ValidationError):
         return f"{type(error).__name__}: {said}"
     told = _PLACE.fullmatch(said)
@@ -97,7 +97,7 @@ def refusal(error: Exception) -> str:
 
 
 def read(text: str) -> tuple[Any, list[Fault]]:
-    """The object that the text holds, and what of it can't be kept. Raises NotJson.
+    """The object that the text holds, and what of it can't be kept. Raises NotJson or RecursionError.
 
     Three things are done that lose nothing: a code fence around the text is taken off, blank is no arguments, and
     an object written inside a JSON string is taken out of it, once.
@@ -107,7 +107,7 @@ def read(text: str) -> tuple[Any, list[Fault]]:
     if isinstance(value, str):
         try:
             inner, inner_doubles = parse(value)
-        except NotJson:
+        except (NotJson, RecursionError):
             inner, inner_doubles = None, []
         if isinstance(inner, dict):
             value, doubles = inner, inner_doubles

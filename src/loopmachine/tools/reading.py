@@ -14,7 +14,7 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine.tools.faults import Fault
-from loopmachine.tools.words import cut, show
+from loopmachine.tools.words import cut, quoted, show
 
 DEEPEST: Constant = 64  #: levels of lists and objects in each other
 
@@ -37,9 +37,9 @@ class NotJson(ValueError):
 
 
 def parse(text: str) -> tuple[Any, list[str]]:
-    """The value, and the names that an object in it gives twice. Raises NotJson.
+    """The value, and the names that an object in it gives twice. A number that can't be kept becomes Unreadable.
 
-    A number that can't be kept becomes Unreadable. Lists and objects nest as deep as Python can read them.
+    Raises NotJson, and RecursionError for lists and objects that nest deeper than Python can read.
     """
     doubles: list[str] = []
 
@@ -56,9 +56,8 @@ def parse(text: str) -> tuple[Any, list[str]]:
         ).decode
         return decode(text), doubles
     except json.JSONDecodeError as wrong:
-        raise NotJson(f"{wrong.msg} at character {wrong.pos}") from None
-    except RecursionError:
-        raise NotJson(TOO_DEEP) from None
+        around = quoted(text[max(0, wrong.pos - 20) : wrong.pos + 20])
+        raise NotJson(f"{wrong.msg.removesuffix(' at')} at character {wrong.pos}, near {around}") from None
 
 
 TOO_DEEP: Constant = f"lists and objects nest deeper than {DEEPEST} levels"
@@ -147,7 +146,7 @@ def _read_structure(opening: str) -> Callable[[str], list[Any]]:
             return []
         try:
             value, doubles = parse(text)
-        except NotJson:
+        except (NotJson, RecursionError):
             return []
         return [] if doubles or any(hazards(value)) else [value]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from loopmachine.tools.words import printable
+from loopmachine.tools.words import printable, said_by
 
 
 def result_text(value: Any, max_chars: int) -> str:
@@ -21,7 +21,7 @@ def result_text(value: Any, max_chars: int) -> str:
     try:
         text = value if isinstance(value, str) else _json(value)
     except Exception as error:
-        text = f"the tool returned a {type(value).__name__}, which can't be written as JSON: {_words(error)}"
+        text = f"the tool returned a {type(value).__name__}, which can't be written as JSON: {said_by(error)}"
     return fitted(text, max_chars)
 
 
@@ -32,7 +32,7 @@ def error_text(error: Exception, style: str | Callable[[Exception], str], max_ch
     """
     name = type(error).__name__
     if style == "message":
-        told = _words(error)
+        told = said_by(error)
         return fitted(f"{name}: {told}" if told.strip() else name, max_chars)
     if callable(style):
         try:
@@ -78,10 +78,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(part) for part in value]
     return value
-
-
-def _words(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""

@@ -39,6 +39,14 @@ def quoted(name: str) -> str:
     return repr(cut(printable(name)))
 
 
+def said_by(error: Exception) -> str:
+    """An exception's own words, blank where it can't say them."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def listed(names: Iterable[str]) -> str:
     """The names, at most 50 of them, or "none"."""
     every = list(names)

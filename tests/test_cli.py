@@ -1,0 +1,111 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from loopmachine.cli import main
+from loopmachine.review.diagram import COMMITTED, picture
+from loopmachine.table import TOOL_LOOP
+from tests.test_review_lines import SMALL
+
+ROOT = Path(__file__).parent.parent
+OWN = "tests.test_review_lines:SMALL"
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+    """--version prints the version that is installed."""
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert (left.value.code, capsys.readouterr().out) == (0, f"loopmachine {version('loopmachine')}\n")
+
+
+def test_the_package_is_a_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """python -m loopmachine runs the same command line, and leaves with its exit code."""
+    monkeypatch.setattr(sys, "argv", ["loopmachine", "diagram", "--format", "table"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module("loopmachine", run_name="__main__")
+    assert (left.value.code, capsys.readouterr().out) == (0, picture(TOOL_LOOP, "table").decode())
+
+
+@pytest.mark.parametrize("arguments", [[], ["draw"], ["diagram", "--format", "pdf"]])
+def test_a_command_line_that_is_wrong_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown or missing command, or a format that there is not, is explained on standard error."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    told = capsys.readouterr()
+    assert (left.value.code, told.out, told.err.startswith("usage: loopmachine")) == (2, "", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [([], "svg"), (["--format", "svg"], "svg"), (["--format", "dot"], "dot"), (["--format", "mermaid"], "mermaid")],
+)
+def test_a_diagram_goes_to_standard_output(arguments: list[str], kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --output the tool loop is printed, as svg if no format is asked for."""
+    assert main(["diagram", *arguments]) == 0
+    assert capsys.readouterr().out == picture(TOOL_LOOP, kind).decode()
+
+
+def test_a_definition_of_one_s_own_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    """module:definition names what is drawn instead of the tool loop."""
+    assert main(["diagram", OWN, "--format", "dot"]) == 0
+    assert capsys.readouterr().out == picture(SMALL, "dot").decode()
+
+
+def test_several_files_are_written_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--output may be given more than once; nothing is printed."""
+    dot, svg = tmp_path / "loop.dot", tmp_path / "loop.svg"
+    assert main(["diagram", OWN, "--output", str(dot), "--output", str(svg)]) == 0
+    assert [dot.read_bytes(), svg.read_bytes()] == [picture(SMALL, "dot"), picture(SMALL, "svg")]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_committed_diagram_is_checked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """--check finds the committed files to be those of the tool loop, and says so."""
+    monkeypatch.chdir(ROOT)
+    assert main(["diagram", "--check"]) == 0
+    assert capsys.readouterr() == (f"{', '.join(COMMITTED)}: as drawn from loopmachine.table:TOOL_LOOP\n", "")
+
+
+def test_a_diagram_that_drifted_is_named_with_the_command_that_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--check of files that show another machine ends with 1, names them, and its command mends them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a table").write_bytes(picture(TOOL_LOOP, "table"))
+    asked = ["diagram", OWN, "--format", "table", "--output", "a table"]
+    assert main([*asked, "--check"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "loopmachine: a table is not what is drawn now. Draw it again: "
+        f"python -m loopmachine diagram {OWN} --format table --output 'a table'\n",
+    )
+    assert (main(asked), main([*asked, "--check"])) == (0, 0)
+
+
+def test_committed_files_that_are_missing_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--check where there are no diagrams names both, and the command that draws them."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["diagram", "--check"]) == 1
+    missing = "; ".join(f"{name} can't be read: No such file or directory" for name in COMMITTED)
+    assert capsys.readouterr().err == (
+        f"loopmachine: {missing}. Draw it again: python -m loopmachine diagram loopmachine.table:TOOL_LOOP "
+        f"--output {COMMITTED[0]} --output {COMMITTED[1]}\n"
+    )
+
+
+def test_what_can_not_be_done_is_one_sentence_and_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """A definition that is not there is a sentence on standard error and exit code 2."""
+    assert main(["diagram", "no_such_module:x"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "loopmachine: no_such_module:x can't be loaded: ModuleNotFoundError: No module named 'no_such_module'\n",
+    )
