@@ -68,7 +68,6 @@ class Told:
     spend: Spend
     history: list[dict[str, Any]]
     effects: list[Any] = attrs.field(factory=list)
-    rows: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
 
 
 def unpaired(history: Iterable[dict[str, Any]]) -> list[str]:
@@ -152,7 +151,9 @@ class Stage:
         self.asked: list[list[dict[str, Any]]] = []  #: the messages the model was given, step by step
         self.offered: list[list[str]] = []  #: the names of the tools it was given
         self.token = CancelToken()
+        self.rows: list[tuple[str, ...]] = []  #: the rows that each run took
         self.now = 0.0
+        self.result: Result  #: the latest
 
     def clock(self) -> float:
         """The time."""
@@ -209,6 +210,8 @@ class Stage:
         given = {} if "loop" in options else {"tools": tools}
         before = len(self.asked)
         result = self.driver.drive(self.model(*script), prompt, **given, **options)
+        self.rows.append(result.rows)
+        self.result = result
         assert always(result, tools, len(self.asked) - before) == []
         return result
 
@@ -218,19 +221,17 @@ class Stage:
 
     def told(self, result: Result, *, at_once: bool = False) -> Told:
         """What a run brought so far."""
-        effects = sorted(self.effects) if at_once else self.effects
+        effects = sorted(self.effects) if at_once else list(self.effects)
         spend = attrs.evolve(result.spend, seconds=0.0)
-        return Told(result.status, spend, list(result.history), effects, result.rows)
+        return Told(result.status, spend, list(result.history), effects)
 
 
-def everywhere(
-    scene: Callable[[Stage], Any], drivers: Iterable[Driver] = DRIVERS, *, same_rows: bool = True
-) -> Any:
+def everywhere(scene: Callable[[Stage], Any], drivers: Iterable[Driver] = DRIVERS, *, same_rows: bool = True) -> Any:
     """What a scene brings, the same on every driver; the rows too, unless the hosts hear of a cancel at other times."""
-    brought = {driver.name: scene(Stage(driver)) for driver in drivers}
-    told = next(iter(brought.values()))
-    assert brought == dict.fromkeys(brought, told)
-    if same_rows:
-        rows = {name: getattr(one, "rows", ()) for name, one in brought.items()}
-        assert rows == dict.fromkeys(rows, getattr(told, "rows", ()))
-    return told
+    stages = [Stage(driver) for driver in drivers]
+    told = [scene(stage) for stage in stages]
+    for one, stage in zip(told, stages, strict=True):
+        assert one == told[0], f"{stage.driver.name}: {one}\n{stages[0].driver.name}: {told[0]}"
+        if same_rows:
+            assert stage.rows == stages[0].rows, f"{stage.driver.name}: {stage.rows}\nnot {stages[0].rows}"
+    return told[0]

@@ -6,13 +6,13 @@ import builtins
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loopmachine import Tool
+from loopmachine import CallResult, Tool
 from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN, Wire
 from tests.drivers import Stage
 
@@ -31,13 +31,14 @@ def case(name: str) -> tuple[Any, Any]:
 # --- tools ------------------------------------------------------------------------------------------------
 
 
-def tools_of(stage: Stage, given: dict[str, Any]) -> list[Tool]:
-    """The sync tools of a case, on this stage; each logs ``[name, arguments]``."""
+def tools_of(stage: Stage, given: dict[str, Any], during: Callable[[], object] = bool) -> list[Tool]:
+    """The tools of a case that it does not write in Python; each logs ``[name, arguments]`` and calls ``during``."""
     specs = given["tools"] | given.get("tools_extra", {})
-    return stage.driver.tools([_tool(stage, name, spec) for name, spec in specs.items() if "python" not in spec])
+    tools = [_tool(stage, name, spec, during) for name, spec in specs.items() if "python" not in spec]
+    return stage.driver.tools(tools)
 
 
-def _tool(stage: Stage, name: str, spec: dict[str, Any]) -> Tool:
+def _tool(stage: Stage, name: str, spec: dict[str, Any], during: Callable[[], object]) -> Tool:
     types = {"int": "integer", "str": "string"}
     hints = {one: hint.partition(" = ") for one, hint in spec.get("params", {}).items()}
     defaults = {one: json.loads(default) for one, (_, _, default) in hints.items() if default}
@@ -51,6 +52,7 @@ def _tool(stage: Stage, name: str, spec: dict[str, Any]) -> Tool:
 
     def handler(**arguments: Any) -> str:
         stage.effects.append([name, arguments])
+        during()
         if "raises" in spec:
             raise _error(spec["raises"])
         if "results" in spec:
@@ -66,6 +68,20 @@ def _error(written: str) -> Exception:
     name, message = re.fullmatch(r'(\w+)\("(.*)"\)', written).groups()  # type: ignore[union-attr]  # it does match
     error: Exception = getattr(builtins, name)(message)
     return error
+
+
+def as_expected(results: Iterable[CallResult], expected: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These results in the words that a case uses, of which each needs others."""
+    return [
+        {word: _in_word(word, one, words[word]) for word in words} for one, words in zip(results, expected, strict=True)
+    ]
+
+
+def _in_word(word: str, one: CallResult, expected: Any) -> Any:
+    if word == "mentions":
+        return [part for part in expected if part in one.content]
+    said = {"id": one.id, "content": one.content, "ok": one.outcome == "ok"}
+    return (said | {"not_run": one.outcome == "not_started", "denied": one.outcome == "denied"})[word]
 
 
 # --- replies ----------------------------------------------------------------------------------------------
@@ -94,7 +110,7 @@ def openai_chat(item: dict[str, Any]) -> dict[str, Any]:
     ]
     message = {"role": "assistant", "content": item.get("text")}
     message |= {} if asked is None else {"tool_calls": functions}
-    finish = item["finish"] if "finish" in item else "tool_calls" if asked else "stop"
+    finish = item.get("finish", "tool_calls" if asked else "stop")
     return {"choices": [{"index": 0, "finish_reason": finish, "message": message}]}
 
 

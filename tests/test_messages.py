@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from threading import Barrier, Thread
+from time import sleep
 from typing import Any
 
 import pytest
@@ -182,9 +183,27 @@ def test_a_fork_is_encoded_anew() -> None:
     assert [list(encoding.messages(history))[1:] for history in order] == [list(history) for history in order]
 
 
+def test_what_was_looked_at_is_not_encoded_again() -> None:
+    """Two forks that are read in turn are encoded once each."""
+    wire = Counting()
+    encoding = Encoding(wire)
+    base = run_of(5)[-1]
+    one, other = (encoding.messages(base.append(UserMessage(text))) for text in ("one", "other"))
+    assert len(one) == len(other) == 12
+    before = len(wire.encoded)
+    assert [mine == theirs for mine, theirs in zip(one, other, strict=True)] == [True] * 11 + [False]
+    assert (before, len(wire.encoded)) == (14, 14)
+
+
 def test_threads_that_look_at_once_see_the_same() -> None:
     """Messages that a model passes to threads are right in each, and each entry is encoded once."""
-    wire = Counting()
+
+    class Slow(Counting):
+        def entry(self, entry: Entry) -> list[dict[str, Any]]:
+            sleep(0.0002)  # lets the other threads in
+            return super().entry(entry)
+
+    wire = Slow()
     encoding = Encoding(wire)
     histories = run_of(40)
     found: dict[int, list[Any]] = {}

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -78,7 +79,7 @@ def hostile(docs: list[str]) -> Definition:
     assert (guard(1, None), update(2, None)) == (True, 2)
     table: dict[State, list[Row]] = {}
     for number, doc in enumerate(docs):
-        asked, changed = (type(guard)(code.__code__, {}, f"f{number}") for code in (guard, update))
+        asked, changed = (FunctionType(code.__code__, {}, f"f{number}") for code in (guard, update))
         asked.__doc__ = changed.__doc__ = doc
         event = type(doc.replace("\n", " "), (), {})
         state = State(f"s{number}", doc, nothing)
@@ -157,7 +158,7 @@ def test_final_states_differ_by_shape_hue_and_word() -> None:
 def test_counts_are_written_beside_the_rows() -> None:
     """With counts each row says how often it was taken; those that were are heavy, the others and their ends pale."""
     svg = image(SMALL, {"start/1": 3, "start/3": 1})
-    texts = [text.text for text in svg.iter(f"{SVG}text") if re.fullmatch(r"x\d+", text.text or "")]
+    texts = [text.text or "" for text in svg.iter(f"{SVG}text") if re.fullmatch(r"x\d+", text.text or "")]
     assert sorted(texts) == ["x0", "x0", "x0", "x0", "x1", "x3"]
     paths = {line.id: element(svg, line.id).find(f"{SVG}path") for line in all_lines(SMALL) if not line.stays}
     looks = {ident: (path.get("stroke"), path.get("stroke-width")) for ident, path in paths.items() if path is not None}

@@ -27,7 +27,7 @@ def straights(curve: Sequence[Point]) -> Iterator[Stretch]:
         if (start, far) == (near, end):
             level = start[1] == end[1]
             along, across = (0, 1) if level else (1, 0)
-            yield level, start[across], *sorted((start[along], end[along]))
+            yield level, start[across], min(start[along], end[along]), max(start[along], end[along])
 
 
 def hidden(layout: Layout) -> list[tuple[str, str, Stretch, Stretch]]:
@@ -41,6 +41,17 @@ def hidden(layout: Layout) -> list[tuple[str, str, Stretch, Stretch]]:
                 if beside and min(mine[3], its[3]) - max(mine[2], its[2]) > 0:
                     found.append((one, other, mine, its))
     return found
+
+
+def crossed(layout: Layout) -> set[tuple[str, str]]:
+    """The curves that cross: the level stretch of one and the upright one of another."""
+    ways = [(row_id, stretch) for row_id, curve in layout.curves.items() for stretch in straights(curve)]
+    return {
+        (one, other)
+        for one, (level, y, left, right) in ways
+        for other, (its_level, x, top, bottom) in ways
+        if level and not its_level and left < x < right and top < y < bottom
+    }
 
 
 def overlapping(boxes: Sequence[Box]) -> list[tuple[Box, Box]]:
@@ -79,6 +90,13 @@ def test_no_curve_of_any_definition_runs_on_another(definition: Definition) -> N
 def test_no_curve_of_the_tool_loop_runs_on_another(room: int) -> None:
     """In the diagram of the tool loop, with counts or without, every curve can be followed with a finger."""
     assert hidden(lay_out(TOOL_LOOP, room)) == []
+
+
+def test_curves_to_the_same_state_do_not_cross() -> None:
+    """Though some curves of the tool loop cross, those that lead to one state do not cross each other."""
+    pairs = crossed(lay_out(TOOL_LOOP))
+    assert pairs
+    assert [(one, other) for one, other in pairs if TOOL_LOOP.row(one).to == TOOL_LOOP.row(other).to] == []
 
 
 def test_two_curves_on_each_other_are_found() -> None:
@@ -132,10 +150,11 @@ def test_the_ends_stand_inside_their_frame_and_the_legend_above_it() -> None:
     assert layout.legend.y + layout.legend.height <= frame.y
 
 
-def test_a_definition_of_one_final_state_has_a_place() -> None:
-    """A machine that ends where it begins is a frame with one state and no curves."""
-    layout = lay_out(Definition("over", {State("over", "It is over.", final="fault"): []}))
-    assert (list(layout.column), list(layout.ends), layout.curves) == ([], ["over"], {})
+def test_a_final_state_that_waits_for_a_row_has_a_place_below_the_others() -> None:
+    """A final state that no row leads to yet comes last, and nothing leads there in the picture either."""
+    layout = lay_out(SMALL.with_state(State("finished_later", "It may be.", final="limit")))
+    assert list(layout.ends) == ["finished_done", "finished_later"]
+    assert overlapping(list(layout.ends.values())) == []
 
 
 # --- tracks -------------------------------------------------------------------------------------------
@@ -174,3 +193,11 @@ def test_curves_that_go_over_in_parallel_do_not_cross() -> None:
     """Of curves that go down beside each other the upper one turns last."""
     moves = [move(f"m{number}", number * 10, 100 + number * 10, back=False) for number in range(4)]
     assert tracks(moves) == {"m0": 4, "m1": 3, "m2": 2, "m3": 1}
+
+
+@pytest.mark.parametrize(("lower", "together"), [(55, False), (56, True)])
+def test_curves_on_one_track_keep_their_distance(lower: float, together: bool) -> None:
+    """Two curves share a track only if there are six points between them."""
+    moves = [move("upper", 0, 50, back=True), move("lower", lower, 90, back=True)]
+    assert set(tracks(moves).values()) == ({1} if together else {1, 2})
+    assert moves[0].meets(moves[1]) is moves[1].meets(moves[0]) is not together

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -237,8 +239,10 @@ def test_what_a_turn_is(wire: Wire) -> None:
 @every_wire
 def test_calls_of_an_aborted_turn_are_not_read(wire: Wire) -> None:
     """What was cut, refused or broken keeps its text and has no calls."""
-    turns = [wire.decode(REPLIES[wire]("I will", 2, stop)) for stop in ("length", "refusal", "malformed_response")]
+    stops = ("length", "SAFETY", "refusal", "malformed_response")
+    turns = [wire.decode(REPLIES[wire]("I will", 2, stop)) for stop in stops]
     assert [(turn.text, turn.calls, turn.fault) for turn in turns] == [
+        ("I will", (), ""),
         ("I will", (), ""),
         ("I will", (), ""),
         ("I will", (), "the provider stopped it: malformed_response"),
@@ -433,11 +437,27 @@ def pairs(messages: list[dict[str, Any]]) -> tuple[list[tuple[str, Any]], list[s
 
 
 @pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+def test_a_result_is_paired_by_its_place(wire: Wire) -> None:
+    """A result goes out under the id of the call at its place, whatever id it bears itself."""
+    turn = wire.decode(REPLIES[wire]("", 1, None))
+    asked, answered = pairs(sent(wire, Exchange(turn, (CallResult(0, 0, "stray", "add", "ok", "1"),))))
+    assert (asked, answered) == ([("c0", {"a": 0})], ["c0"])
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
 def test_an_unpaired_exchange_is_not_sent(wire: Wire) -> None:
     """A turn with fewer results than calls, which no machine makes, is a ValueError."""
     turn = wire.decode(REPLIES[wire]("", 2, None))
     with pytest.raises(ValueError, match="shorter"):
         wire.entry(Exchange(turn, (CallResult.of(turn.calls[0], "ok", "1"),)))
+
+
+@every_wire
+def test_any_mapping_is_a_reply(wire: Wire) -> None:
+    """A reply need not be a dict."""
+    reply = REPLIES[wire]("hm", 0, "stop")
+    assert [wire.decode(one) for one in (MappingProxyType(reply), UserDict(reply))] == [wire.decode(reply)] * 2
+    assert wire.decode(reply).kind == "final"
 
 
 # --- usage ----------------------------------------------------------------------------------------------

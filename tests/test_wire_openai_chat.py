@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import MappingProxyType
 from typing import Any
 
 from loopmachine.limits import Usage
@@ -132,7 +133,7 @@ def test_a_bare_message_and_an_sdk_object() -> None:
     said = message("Done.")
     bare, body = OPENAI_CHAT.decode(said), completion(said, "stop", usage={"prompt_tokens": 1})
     assert (bare.text, bare.stop, bare.usage, bare.payload) == ("Done.", "", None, said)
-    assert OPENAI_CHAT.decode(Message(**said)) == bare
+    assert OPENAI_CHAT.decode(Message(**said)) == OPENAI_CHAT.decode(MappingProxyType(said)) == bare
     assert OPENAI_CHAT.decode(Message(**body)) == OPENAI_CHAT.decode(body)
 
 

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from importlib.metadata import version
 
 from loopmachine.errors import LoopError
@@ -49,14 +50,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     diagram.set_defaults(command=_diagram)
     demo = commands.add_parser("demo", help="run the loop on tickets, with a scripted model and replies of real ones")
+    demo.add_argument(
+        "--recordings",
+        type=Path,
+        metavar="DIR",
+        help="a folder of recorded runs to replay, instead of those that came along",
+    )
     demo.set_defaults(command=_demo)
     return parser
 
 
-def _demo(_: argparse.Namespace) -> int:
+def _demo(arguments: argparse.Namespace) -> int:
     from loopmachine.demo import main as demo
 
-    return demo()
+    return demo(arguments.recordings)
 
 
 def _diagram(arguments: argparse.Namespace) -> int:

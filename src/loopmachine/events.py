@@ -6,12 +6,21 @@ Events carry facts, the machine decides. They are frozen and JSON-shaped.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import ClassVar
 
 import attrs
 
 from loopmachine.limits import Budget, Usage
 from loopmachine.records import CallResult, Decision, Resolution, Turn
+
+
+def _decisions(words: Iterable[Decision]) -> tuple[Decision, ...]:
+    return tuple(words)
+
+
+def _resolutions(words: Iterable[Resolution]) -> tuple[Resolution, ...]:
+    return tuple(words)
 
 
 class Event:
@@ -77,7 +86,7 @@ class ApprovalGiven(Event):
     """Somebody decided one or more of the calls that were asked about."""
 
     answers: ClassVar[bool] = True
-    decisions: tuple[Decision, ...] = attrs.field(converter=tuple)
+    decisions: tuple[Decision, ...] = attrs.field(converter=_decisions)
     at: float = attrs.field(kw_only=True)
 
 
@@ -106,7 +115,7 @@ class CallsResolved(Event):
     """Somebody decided what becomes of one or more of the lost calls."""
 
     answers: ClassVar[bool] = True
-    resolutions: tuple[Resolution, ...] = attrs.field(converter=tuple)
+    resolutions: tuple[Resolution, ...] = attrs.field(converter=_resolutions)
     at: float = attrs.field(kw_only=True)
 
 

@@ -12,7 +12,7 @@ from loopmachine.events import CallReturned, ModelFailed, ModelReplied
 from loopmachine.limits import Usage
 from loopmachine.records import Call, CallResult, Exchange, Snapshot
 
-WIDTH = 100  #: characters that a text of the printed trace is cut to
+WIDTH = 120  #: characters that a line of the printed trace is cut to
 
 
 def own_results(snapshot: Snapshot) -> Iterator[CallResult]:
@@ -112,26 +112,34 @@ def _of(name: str, used: float, limit: float | None) -> str:
 
 
 def text(definition: Definition, snapshot: Snapshot) -> str:
-    """The run as lines: one a step and a call, then what ended it and the spend."""
+    """The run as lines of at most ``WIDTH`` characters: one a step and a call, then what ended it and the spend."""
     lines = []
     for step in steps(definition, snapshot):
-        said = step.get("text") or step.get("fault") or ""
-        lines.append(f"step {step['step']}  {step['kind']}{_quoted(said)}")
+        stop = f" ({step['stop']})" if step.get("stop") else ""
+        lines.append(f"step {step['step']}  {step['kind']}{stop}{_said(step.get('text') or step.get('fault') or '')}")
         for call in step["calls"]:
             outcome = call["outcome"] or "not answered"
-            lines.append(f"  {call['name']}({_short(call['arguments'])}) -> {outcome}{_quoted(call['content'] or '')}")
-    failed = [result for result in own_results(snapshot) if result.outcome != "ok"]
+            lines.append(f"  {call['name']}({_short(call['arguments'])}) -> {outcome}{_said(call['content'] or '')}")
     state = definition.states[snapshot.state]
+    results = list(own_results(snapshot))
+    tools = sorted({result.name for result in results if result.outcome != "unknown_tool"})
+    failed = sum(result.outcome != "ok" for result in results)
     lines.append(f"{'stop' if state.final else 'waits'}: {state.status}")
-    tools = sorted({result.name for result in own_results(snapshot)})
-    lines.append(f"tools: {', '.join(tools) or 'none'}; failed: {len(failed)}; {spent(snapshot)}")
-    return "\n".join(lines)
+    lines.append(f"tools: {', '.join(tools) or 'none'}; failed: {failed}")
+    lines.append(f"spent: {spent(snapshot)}")
+    return "\n".join(_cut(line) for line in lines)
 
 
-def _quoted(said: str) -> str:
-    return f": {_short(said)}" if said else ""
+def _said(said: str) -> str:
+    return f": {' '.join(said.split())}" if said else ""
 
 
-def _short(value: Any) -> str:
-    line = " ".join(str(value).split())
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..."
+def _short(arguments: Any) -> str:
+    told = (
+        arguments if isinstance(arguments, str) else ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    )
+    return _cut(" ".join(told.split()), WIDTH // 2)
+
+
+def _cut(line: str, width: int = WIDTH) -> str:
+    return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -90,8 +90,8 @@ def lay_out(definition: Definition, beside: float = 0) -> Layout:
     exits = _moves(lines, leaves, middles, back=False)
     left, right = tracks(moves), tracks(exits)
     x = MARGIN + GRID * (1 + max(left.values(), default=0))
-    width = NUMBER + beside + max((_text_width(state, rows) for state, rows in states.items()), default=0)
-    merge = x + width + GRID * (2 + max(right.values(), default=0))
+    width = NUMBER + beside + max(_text_width(state, rows) for state, rows in states.items())
+    merge = x + width + GRID * (2 + max(right.values()))
     end_width = max(_end_width(definition.states[name]) for name in middles)
     curves = {move.row_id: _way_back(move, x, x - GRID * (1 + left[move.row_id])) for move in moves}
     for move in exits:
@@ -157,7 +157,7 @@ def _end_middles(definition: Definition, lines: Sequence[Line], leaves: Mapping[
     }
     order = sorted(sources, key=lambda name: median(sources[name] or [inf]))
     slots = {name: max(END_STEP, 2 * GRID * ceil(len(sources[name]) / 2 + 1)) for name in order}
-    centre = mean([height for heights in sources.values() for height in heights] or [0])
+    centre = mean([height for heights in sources.values() for height in heights])
     y = GRID * round(max(centre - sum(slots.values()) / 2, TOP + LEGEND + END_STEP) / GRID)
     middles = {}
     for name in order:

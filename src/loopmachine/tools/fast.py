@@ -50,7 +50,9 @@ def reader(schema: Mapping[str, Any]) -> msgspec.json.Decoder[Any] | None:
 
 
 def _type(schema: Any, root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
-    said = {key: argument for key, argument in schema.items() if key not in NOTES} if schema is not True else {}
+    if schema is False:
+        raise NoShortWay
+    said = {} if schema is True else {key: argument for key, argument in schema.items() if key not in NOTES}
     if not said:
         return Any
     if said.keys() == {"$ref"}:
@@ -69,9 +71,10 @@ def _type(schema: Any, root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
 
 def _referred(reference: str, root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
     start, _, name = reference.rpartition("/")
-    if start != "#/$defs" or reference in above:  # one that holds itself has no msgspec type without a name
+    shared = root.get("$defs", {})
+    if start != "#/$defs" or name not in shared or reference in above:  # one that holds itself would never end
         raise NoShortWay
-    return _type(root["$defs"][name], root, (*above, reference))
+    return _type(shared[name], root, (*above, reference))
 
 
 def _values(said: Mapping[str, Any]) -> Any:

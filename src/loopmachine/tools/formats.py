@@ -11,7 +11,8 @@ from typing import Final as Constant
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
 _ZONE = r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-_TIME = r"(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?"
+_MANY = r"[0-9]+(?:\.[0-9]+)?"
+_TIME = rf"T(?=[0-9])(?:{_MANY}H)?(?:{_MANY}M)?(?:{_MANY}S)?"
 _LETTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"  # of a URI, in every part of it
 _PART = rf"(?:{_LETTER}|[:@])"
 
@@ -66,7 +67,7 @@ FORMATS: Constant[dict[str, tuple[Callable[[str], object], str]]] = {
     "time": (_whole(_CLOCK + _ZONE), "a time with its zone, such as 09:30:00Z"),
     "partial-time": (_whole(_CLOCK), "a time without a zone, such as 09:30:00"),
     "duration": (
-        _whole(rf"P(?=[0-9T])(?:[0-9]+W|(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+D)?(?:T(?=[0-9]){_TIME})?)"),
+        _whole(rf"[+-]?P(?=[0-9T])(?:{_MANY}W|(?:{_MANY}Y)?(?:{_MANY}M)?(?:{_MANY}D)?(?:{_TIME})?)"),
         "a duration such as P1DT12H",
     ),
     "uuid": (

@@ -105,26 +105,26 @@ def is_async(function: Any) -> bool:
 
 def is_context(hint: Any) -> bool:
     """Whether a parameter with this hint is filled by the host."""
-    return hint is Context or set(typing.get_args(hint)) == {Context, types.NoneType}
+    parts = typing.get_args(hint)
+    return hint is Context or (len(parts) == 2 and Context in parts and types.NoneType in parts)
 
 
 def name_of(function: Any) -> str:
     """The name of a function; of a partial or a callable that of what it wraps."""
-    plain = function.func if isinstance(function, functools.partial) else function
+    plain = _below_partials(function)
     return str(getattr(plain, "__name__", None) or type(plain).__name__)
 
 
 def docstring(function: Any) -> tuple[str, dict[str, str]]:
     """The description in a docstring, and the text of each parameter (Google, NumPy or Sphinx style)."""
-    target = function.func if isinstance(function, functools.partial) else function
-    text = inspect.getdoc(target) or ""
+    text = inspect.getdoc(_below_partials(function)) or ""
     if not text.strip():
         return "", {}
     import docstring_parser  # heavy, and only needed here
 
     parsed = docstring_parser.parse(text)
     texts = {one.arg_name: " ".join((one.description or "").split()) for one in parsed.params}
-    return parsed.description or "", texts
+    return (parsed.description or "").strip(), texts
 
 
 # --- the parameters -----------------------------------------------------------------------------------------
@@ -153,17 +153,20 @@ def _given_by_partial(function: Any) -> set[str]:
     return fixed
 
 
+def _below_partials(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
 def _plain(function: Any) -> Any:
     """The function below methods, partials and callables."""
-    while True:
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif inspect.ismethod(function):
-            function = function.__func__
-        elif not inspect.isfunction(function) and inspect.isfunction(type(function).__call__):
-            function = type(function).__call__
-        else:
-            return function
+    function = _below_partials(function)
+    if inspect.ismethod(function):
+        return function.__func__
+    if not inspect.isfunction(function) and inspect.isfunction(type(function).__call__):
+        return type(function).__call__
+    return function
 
 
 def _hint(parameter: inspect.Parameter, name: str, scope: dict[str, Any], names: Mapping[str, Any] | None) -> Any:

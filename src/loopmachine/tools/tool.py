@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -11,20 +12,12 @@ from typing import Any, Self, overload
 import attrs
 
 from loopmachine.errors import InvalidTool
-from loopmachine.frozen import freeze, thaw
 from loopmachine.records import EFFECTS
-from loopmachine.tools import signature
+from loopmachine.tools import signature as signatures
 from loopmachine.tools.arguments import Arguments
 from loopmachine.tools.signature import Signature
 
 Approval = bool | Callable[[dict[str, Any]], bool]
-
-
-def _own(schema: Any) -> Any:
-    try:
-        return thaw(freeze(schema))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidTool(f"input_schema: it can't be written as JSON: {error}") from error
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +31,7 @@ class Tool:
 
     name: str  #: letters, digits, _ - . and /, at most 128
     description: str
-    input_schema: dict[str, Any] = attrs.field(converter=_own, repr=False)
+    input_schema: Mapping[str, Any] = attrs.field(repr=False)
     handler: Callable[..., Any]
     effect: str = attrs.field(default="once", kw_only=True)  #: "read", "idempotent", "transactional" or "once"
     #: whether a call waits for approval: yes, no, or a predicate of its arguments (a dict; True where it raises)
@@ -46,18 +39,20 @@ class Tool:
     max_calls: int | None = attrs.field(default=None, kw_only=True)  #: calls that a run may make of it
     sequential: bool = attrs.field(default=False, kw_only=True)  #: nothing runs beside it
     is_async: bool = attrs.field(init=False, repr=False)
-    signature: Signature = attrs.field(default=None, kw_only=True, repr=False)
+    signature: Signature = attrs.field(default=None, kw_only=True, repr=False)  #: made by ``of``
     arguments: Arguments = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         faults = list(_faults(self))
         if faults:
             raise InvalidTool(f"{self.name!r} can't be a tool: " + "; ".join(faults))
-        known = self.signature or signature.of_handler(self.handler, self.description, self.input_schema)
+        schema = _own(self.name, self.input_schema)
+        known = self.signature or signatures.of_handler(self.handler, self.description, schema)
         for field, value in {
+            "input_schema": schema,
             "signature": known,
-            "is_async": signature.is_async(self.handler),
-            "arguments": Arguments(self.name, self.input_schema, known.typed),
+            "is_async": signatures.is_async(self.handler),
+            "arguments": Arguments(self.name, schema, known.typed),
         }.items():
             object.__setattr__(self, field, value)
 
@@ -74,8 +69,8 @@ class Tool:
         """The tool that a typed function is. ``names``: where its hints are looked up first. Raises InvalidTool."""
         if not callable(function) or inspect.isclass(function) or isinstance(function, Tool):
             raise InvalidTool(f"{function!r} can't become a tool; give a function with type hints")
-        called = signature.name_of(function) if name is None else name
-        known = signature.of_function(function, called, names)
+        called = signatures.name_of(function) if name is None else name
+        known = signatures.of_function(function, called, names)
         told = known.description if description is None else description
         return cls(called, told, known.schema, function, signature=known, **options)
 
@@ -90,18 +85,26 @@ def _faults(tool: Tool) -> list[str]:
     right = {
         "name must be 1 to 128 of the characters A-Z a-z 0-9 _ - . /; give another with name=": named,
         f"description must be text, not {tool.description!r}": isinstance(tool.description, str),
-        "input_schema must be a JSON Schema, a dict": isinstance(tool.input_schema, dict),
+        "input_schema must be a JSON Schema, a dict": isinstance(tool.input_schema, Mapping),
         f"handler must be callable, not {tool.handler!r}": callable(tool.handler),
         f"effect must be one of {known}, not {tool.effect!r}": tool.effect in EFFECTS,
         f"needs_approval must be True, False or a function of the arguments, not async, not {tool.needs_approval!r}": (
             isinstance(tool.needs_approval, bool)
-            or (callable(tool.needs_approval) and not signature.is_async(tool.needs_approval))
+            or (callable(tool.needs_approval) and not signatures.is_async(tool.needs_approval))
         ),
         f"max_calls must be a positive whole number or None, not {limit!r}": limit is None
         or (type(limit) is int and limit > 0),
         f"sequential must be True or False, not {tool.sequential!r}": isinstance(tool.sequential, bool),
     }
     return [fault for fault, holds in right.items() if not holds]
+
+
+def _own(name: str, schema: Mapping[str, Any]) -> Any:
+    """A copy of a schema that is nobody else's."""
+    try:
+        return json.loads(json.dumps(schema, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidTool(f"{name}: its input_schema can't be written as JSON: {error}") from error
 
 
 @overload
@@ -116,17 +119,35 @@ def tool(
     max_calls: int | None = None,
     sequential: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: str = "once",
+    needs_approval: Approval = False,
+    max_calls: int | None = None,
+    sequential: bool = False,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a typed function a tool: its schema from the hints, its texts from the docstring.
 
     Bare, or with options: ``name``, ``description``, ``effect`` ("read", "idempotent", "transactional", "once"),
     ``needs_approval`` (bool, or a predicate of the arguments), ``max_calls`` (in a run), ``sequential``.
     Raises InvalidTool, which names the function, the parameter and the remedy.
     """
-    if function is not None:
-        return Tool.of(function, sys._getframe(1).f_locals, **options)  # types may be local to the caller
 
     def decorate(function: Callable[..., Any]) -> Tool:
-        return Tool.of(function, sys._getframe(1).f_locals, **options)
+        return Tool.of(
+            function,
+            sys._getframe(depth).f_locals,  # types may be local to who decorates
+            name=name,
+            description=description,
+            effect=effect,
+            needs_approval=needs_approval,
+            max_calls=max_calls,
+            sequential=sequential,
+        )
 
-    return decorate
+    depth = 1 if function is None else 2
+    return decorate if function is None else decorate(function)

@@ -116,6 +116,8 @@ class Types:
 
     def _dict(self, info: mi.DictType) -> Schema:
         names = self._of(info.key_type)
+        if "$ref" in names or names.get("type") in ("array", "object", "boolean", "null"):
+            raise NoSchema("the names in an object are text or numbers")
         values = self._of(info.value_type)
         schema: Schema = {"type": "object", **({"additionalProperties": values} if values else {})}
         if names.pop("type", "string") == "string" and names:  # other keys are read from text by msgspec

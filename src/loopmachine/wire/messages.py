@@ -42,7 +42,7 @@ class Encoding:
         """The texts, which other snapshots extend, and how many of them are this history's."""
         entries = history.entries
         with self._lock:
-            # Logs that share a list share their beginning: that is how far a log of another list has to start anew.
+            # Logs that share a list begin alike, whatever their lengths; a log of another list is encoded anew.
             if entries._items is not self._source:
                 self._texts, self._ends, self._source = self._texts[: self._ends[0]], self._ends[:1], entries._items
             for place in range(len(self._ends) - 1, len(entries)):

@@ -1,0 +1,381 @@
+"""What the events and requests of a run say by themselves: added up here without guards, updates or rules.
+
+The promises are checked against this account and not against what the machine says of itself. It grows with each
+advance and is frozen, so that a checker that branches can keep one account a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import Any, Self
+from typing import Final as Constant
+
+import attrs
+
+from loopmachine.codec import plain
+from loopmachine.events import (
+    ApprovalGiven,
+    CallLost,
+    CallReturned,
+    CallsResolved,
+    CancelPolled,
+    CancelRequested,
+    ModelFailed,
+    ModelReplied,
+    Resumed,
+)
+from loopmachine.frozen import freeze
+from loopmachine.history import Ids
+from loopmachine.limits import Budget, Policy, Usage
+from loopmachine.machine import Advance
+from loopmachine.records import MALFORMED, TRUNCATED, Call, CallResult, Decision, Exchange, Record, Snapshot, Turn
+from loopmachine.requests import AskApproval, AskModel, ResolveCalls, StartCalls
+
+UNSTARTED, STARTED, LOST, AGAIN, GIVEN_UP, RETURNED = "unstarted", "started", "lost", "again", "given_up", "returned"
+
+
+@attrs.frozen(slots=False)
+class Fate(Record):
+    """What happened to an admitted call, as the events tell it.
+
+    ``stage``: unstarted, started, lost (nobody knows what it did), again (lost, and may be started once more),
+    given_up (somebody said that it stays unknown), returned. ``result`` stands: nothing may change it.
+    """
+
+    call: Call
+    answer: str | None = None  #: the outcome that it must get because it may not run; None where it may
+    stage: str = UNSTARTED
+    losses: int = 0
+    result: CallResult | None = None
+
+
+@attrs.frozen(slots=False, kw_only=True)
+class Account(Record):
+    """What a run has used, observed and been told so far. ``Account.of(start)`` begins one."""
+
+    budget: Budget  #: the latest
+    policy: Policy
+    clock: float  #: the latest ``at``
+    since: float  #: when the run would have begun, had it never waited for a person or a host
+    steps: int = 0  #: how often the model was asked
+    calls: int = 0  #: how many calls were admitted, those over the budget and repeated ones not counted
+    cost_usd: float = 0.0
+    tokens: int = 0
+    unpriced: int = 0  #: turns and sub-runs that did not say their cost
+    unmetered: int = 0  #: turns and sub-runs that did not say their tokens
+    cancelled: bool = False  #: a cancel was observed
+    truncated: bool = False  #: a turn was cut by its length
+    brought: Turn | ModelFailed | None = None  #: what the latest step brought
+    wrapping: bool = False  #: the latest step is one to offer no tools
+    failures: int = 0  #: failures since the last turn
+    flawed: int = 0  #: malformed turns since the last one that was not
+    decisions: tuple[Decision, ...] = ()  #: on calls of the latest turn
+    ids: Ids = attrs.field(factory=Ids)  #: the ids of all calls admitted
+    by_tool: tuple[tuple[str, int], ...] = ()  #: the calls counted, of each tool that has a limit
+    fates: tuple[Fate, ...] = ()  #: of the calls admitted whose exchange is not in the history yet
+    last: Exchange | None = None  #: the latest of this run
+    alike: int = 0  #: how many exchanges in a row, the latest included, hold the same
+    seal: str | None = None  #: the latest snapshot as JSON when it was made, where somebody asked for it
+
+    @classmethod
+    def of(cls, start: Snapshot, *, sealed: bool = False) -> Self:
+        """The account of a run that begins with this snapshot; ``sealed`` also keeps each snapshot as JSON."""
+        said = [entry for entry in start.history.entries if isinstance(entry, Exchange)]
+        return cls(
+            budget=start.budget,
+            policy=start.policy,
+            clock=start.clock,
+            since=start.since,
+            ids=Ids(result.id for exchange in said for result in exchange.results),
+            seal=seal(start) if sealed else None,
+        )
+
+    # --- what is spent ------------------------------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """Time used, the waits for approval, for resolution and for the next host not counted."""
+        return self.clock - self.since
+
+    def time_spent(self) -> bool:
+        """The seconds reach max_seconds."""
+        return _reached(self.seconds, self.budget.max_seconds)
+
+    def usage_missing(self) -> bool:
+        """Somebody did not say what a budget has to know."""
+        unpriced = self.budget.max_cost_usd is not None and self.unpriced > 0
+        return unpriced or (self.budget.max_tokens is not None and self.unmetered > 0)
+
+    def cost_spent(self) -> bool:
+        """The cost reaches max_cost_usd."""
+        return _reached(self.cost_usd, self.budget.max_cost_usd)
+
+    def tokens_spent(self) -> bool:
+        """The tokens reach max_tokens."""
+        return _reached(self.tokens, self.budget.max_tokens)
+
+    def steps_spent(self) -> bool:
+        """The model was asked max_steps times."""
+        return _reached(self.steps, self.budget.max_steps)
+
+    def spent(self) -> str:
+        """The first budget that forbids any further effect, blank while none does."""
+        return (
+            ("time" if self.time_spent() else "")
+            or ("usage" if self.usage_missing() else "")
+            or ("cost" if self.cost_spent() else "")
+            or ("tokens" if self.tokens_spent() else "")
+        )
+
+    def stopped(self) -> bool:
+        """Nothing with an effect may start any more."""
+        return self.cancelled or bool(self.spent())
+
+    # --- calls --------------------------------------------------------------------------------------------
+
+    def fate(self, step: int, place: int) -> Fate | None:
+        """Of an admitted call, while its exchange is not in the history."""
+        for fate in self.fates:
+            if fate.call.key == (step, place):
+                return fate
+        return None
+
+    def decision(self, call: Call) -> Decision | None:
+        """The first word that somebody gave on a call."""
+        for word in self.decisions:
+            if (word.step, word.place) == call.key:
+                return word
+        return None
+
+    def answers(self, calls: tuple[Call, ...]) -> list[str | None]:
+        """For each call of the latest turn the outcome that it must get unexecuted; None where it may run.
+
+        "repeated" goes first, then "over_budget" (wrapping up, the tool's own limit, the refusing policy's), then
+        what is wrong with the call itself, then what somebody decided.
+        """
+        found: list[str | None] = []
+        seen = set(self.ids)
+        used = dict(self.by_tool)
+        refusing = self.policy.excess_calls == "refuse" and self.budget.max_calls is not None
+        free = (self.budget.max_calls or 0) - self.calls
+        for call in calls:
+            again = call.id in seen and self.policy.repeated_id == "answer"
+            limited = call.limit is not None and used.get(call.name, 0) >= call.limit
+            counted = not (again or self.wrapping or limited or (refusing and free <= 0))
+            found.append(self._of_itself(call) if counted else "repeated" if again else "over_budget")
+            seen.add(call.id)
+            free -= counted
+            used[call.name] = used.get(call.name, 0) + counted
+        return found
+
+    def _of_itself(self, call: Call) -> str | None:
+        if not call.known:
+            return "unknown_tool"
+        if call.checked is None:
+            return "invalid_arguments"
+        word = self.decision(call) if call.needs_approval else None
+        return "denied" if word is not None and not word.approved else None
+
+    # --- how it grows -------------------------------------------------------------------------------------
+
+    def heard(self, advance: Advance) -> Account:
+        """This account and what the event says."""
+        event = advance.event
+        told = _timed(self, advance.asked, event)
+        return _HEARD[type(event)](told, event) if type(event) in _HEARD else told
+
+    def admitting(self, before: Snapshot, after: Snapshot) -> Account:
+        """This account and the calls that were admitted between two snapshots."""
+        calls, results = admitted(before, after)
+        return _with_admitted(self, calls, results) if calls else self
+
+    def asking(self, before: Snapshot, advance: Advance) -> Account:
+        """This account, what the advance asks for, and what it answers the calls."""
+        told = self
+        for request in advance.requests:
+            if isinstance(request, AskModel):
+                told = told.but(steps=told.steps + 1, wrapping=told._wraps_up(), brought=None)
+            elif isinstance(request, StartCalls):
+                told = _changed(told, [call.key for call in request.calls], _started)
+        after = advance.snapshot
+        if told.fates:
+            told = _settled(told, results_of(after, told.fates))
+        for entry in after.history.entries[len(before.history.entries) :]:
+            if isinstance(entry, Exchange):
+                alike = told.alike + 1 if told.last is not None and same(told.last, entry) else 1
+                told = told.but(fates=(), last=entry, alike=alike)
+        return told if told.seal is None else told.but(seal=seal(after))
+
+    def _wraps_up(self) -> bool:
+        last = self.steps + 1 >= self.budget.max_steps
+        return self.policy.wrap_up and (last or _reached(self.calls, self.budget.max_calls))
+
+
+def _reached(used: float, limit: float | None) -> bool:
+    return limit is not None and used >= limit
+
+
+def seal(snapshot: Any) -> str:
+    """All that is in a snapshot, as JSON."""
+    return freeze(plain(snapshot))
+
+
+# --- what a snapshot shows of calls -------------------------------------------------------------------------
+
+NOT_COUNTED: Constant = ("over_budget", "repeated")
+
+
+def admitted(before: Snapshot, after: Snapshot) -> tuple[list[Call], list[CallResult | None]]:
+    """The calls that were admitted between two snapshots, and what each was answered at once."""
+    if before.flights:
+        return [], []
+    if after.flights:
+        return [flight.call for flight in after.flights], [flight.result for flight in after.flights]
+    for entry in after.history.entries[len(before.history.entries) :]:
+        if isinstance(entry, Exchange):
+            return list(entry.turn.calls), list(entry.results)
+    return [], []
+
+
+def results_of(after: Snapshot, fates: Iterable[Fate]) -> list[CallResult | None]:
+    """What the snapshot, or the exchange that it just got, says of these calls."""
+    entries = after.history.entries
+    found = {flight.call.key: flight.result for flight in after.flights}
+    if not found and entries and isinstance(entries[-1], Exchange):
+        found = {result.key: result for result in entries[-1].results}
+    return [found.get(fate.call.key) for fate in fates]
+
+
+def asked_for(turn: Turn) -> list[tuple[str, str]]:
+    """What a turn asks for, whatever the ids: each tool with its arguments, checked where they could be."""
+    return [(call.name, call.checked or call.arguments_text) for call in turn.calls]
+
+
+def same(one: Exchange, other: Exchange) -> bool:
+    """Two exchanges hold the same calls with the same results, whatever the ids."""
+    brought = [[(result.outcome, result.content) for result in exchange.results] for exchange in (one, other)]
+    return asked_for(one.turn) == asked_for(other.turn) and brought[0] == brought[1]
+
+
+# --- what each event says -------------------------------------------------------------------------------------
+
+
+def _timed(account: Account, asked: tuple[Any, ...], event: Any) -> Account:
+    at, clock = event.at, account.clock
+    resumed = isinstance(event, Resumed)
+    if resumed or any(isinstance(request, AskApproval | ResolveCalls) for request in asked):
+        waited = at - clock if resumed else max(at - clock, 0.0)
+        return account.but(clock=clock + waited, since=account.since + waited)
+    return account.but(clock=max(clock, at))
+
+
+def _cancelled(account: Account, event: CancelPolled | CancelRequested) -> Account:
+    told = isinstance(event, CancelRequested) or event.cancelled
+    return account.but(cancelled=True) if told else account
+
+
+def _used(account: Account, usage: Usage | None) -> Account:
+    cost, tokens = (None, None) if usage is None else (usage.cost_usd, usage.tokens)
+    return account.but(
+        cost_usd=account.cost_usd + (cost or 0.0),
+        tokens=account.tokens + (tokens or 0),
+        unpriced=account.unpriced + (cost is None),
+        unmetered=account.unmetered + (tokens is None),
+    )
+
+
+def _replied(account: Account, event: ModelReplied) -> Account:
+    turn = event.turn
+    return _used(account, turn.usage).but(
+        brought=turn,
+        failures=0,
+        flawed=account.flawed + 1 if turn.kind == MALFORMED else 0,
+        truncated=account.truncated or turn.kind == TRUNCATED,
+        decisions=(),
+    )
+
+
+def _failed(account: Account, event: ModelFailed) -> Account:
+    billed = _used(account, event.usage) if event.usage is not None else account
+    return billed.but(brought=event, failures=account.failures + 1)
+
+
+def _approved(account: Account, event: ApprovalGiven) -> Account:
+    return account.but(decisions=account.decisions + event.decisions)
+
+
+def _returned(account: Account, event: CallReturned) -> Account:
+    told = account if event.usage is None else _used(account, event.usage)
+    return _changed(told, [event.result.key], lambda fate: fate.but(stage=RETURNED, result=event.result))
+
+
+def _lost(account: Account, event: CallLost) -> Account:
+    return _changed(account, [(event.step, event.place)], _gone)
+
+
+def _resolved(account: Account, event: CallsResolved) -> Account:
+    words = {(word.step, word.place): word for word in event.resolutions}
+
+    def settled(fate: Fate) -> Fate:
+        word = words[fate.call.key]
+        if word.result is not None:
+            return fate.but(stage=RETURNED, result=word.result)
+        return fate.but(stage=AGAIN if word.rerun else GIVEN_UP)
+
+    return _changed(account, words, settled)
+
+
+def _resumed(account: Account, event: Resumed) -> Account:
+    running = [fate.call.key for fate in account.fates if fate.stage == STARTED]
+    return _changed(account.but(budget=event.budget or account.budget), running, _gone)
+
+
+_HEARD: Constant[dict[type[Any], Callable[[Account, Any], Account]]] = {
+    CancelPolled: _cancelled,
+    CancelRequested: _cancelled,
+    ModelReplied: _replied,
+    ModelFailed: _failed,
+    ApprovalGiven: _approved,
+    CallReturned: _returned,
+    CallLost: _lost,
+    CallsResolved: _resolved,
+    Resumed: _resumed,
+}
+
+
+# --- what becomes of calls ------------------------------------------------------------------------------------
+
+
+def _gone(fate: Fate) -> Fate:
+    again = fate.losses == 0 and fate.call.effect in ("read", "idempotent")
+    return fate.but(stage=AGAIN if again else LOST, losses=fate.losses + 1)
+
+
+def _started(fate: Fate) -> Fate:
+    return fate.but(stage=STARTED)
+
+
+def _changed(account: Account, keys: Container[tuple[int, int]], change: Callable[[Fate], Fate]) -> Account:
+    return account.but(fates=tuple(change(fate) if fate.call.key in keys else fate for fate in account.fates))
+
+
+def _settled(account: Account, results: list[CallResult | None]) -> Account:
+    pairs = zip(account.fates, results, strict=True)
+    return account.but(fates=tuple(fate if fate.result else fate.but(result=result) for fate, result in pairs))
+
+
+def _with_admitted(account: Account, calls: list[Call], results: list[CallResult | None]) -> Account:
+    answers = account.answers(tuple(calls))
+    ids, counts, counted = account.ids, dict(account.by_tool), 0
+    for call, result in zip(calls, results, strict=True):
+        ids = ids.add(call.id).add(call.wire_id)
+        counts_it = result is None or result.outcome not in NOT_COUNTED
+        counted += counts_it
+        if call.limit is not None:
+            counts[call.name] = counts.get(call.name, 0) + counts_it
+    return account.but(
+        ids=ids,
+        calls=account.calls + counted,
+        by_tool=tuple(counts.items()),
+        fates=tuple(Fate(call, answer) for call, answer in zip(calls, answers, strict=True)),
+    )

@@ -1,0 +1,365 @@
+"""The promises I1 to I13, each a function that reads only events, requests and snapshots.
+
+A promise is a function of a ``Move``: one advance, the snapshot before it, and what the events and requests of the
+run had told until then. It gives a sentence about how the promise is broken there, or None. They never ask the
+machine's own guards, updates or rules. ``moves(definition, start, events)`` walks a run; ``broken(move)`` asks all::
+
+    for move in moves(TOOL_LOOP, start, events):
+        for name, sentence in broken(move).items():
+            print(name, sentence)
+
+They know the rules of the tool-calling loop and its states by name. A final state of your own is yours to judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final as Constant
+
+from loopmachine.definition import Definition
+from loopmachine.errors import UnexpectedEvent
+from loopmachine.events import (
+    ApprovalGiven,
+    CallLost,
+    CallReturned,
+    CallsResolved,
+    CancelPolled,
+    CancelRequested,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    Resumed,
+)
+from loopmachine.limits import Spend
+from loopmachine.machine import advance
+from loopmachine.records import (
+    CALLS,
+    FINAL,
+    LOST,
+    QUEUED,
+    RUNNING,
+    Call,
+    CallResult,
+    Exchange,
+    Final,
+    Flight,
+    Snapshot,
+    Turn,
+)
+from loopmachine.review import account as accounts
+from loopmachine.review import reasons
+from loopmachine.review.account import Account, Fate
+from loopmachine.review.moves import Move
+
+Promise = Callable[[Move], str | None]
+
+
+def broken(move: Move) -> dict[str, str]:
+    """The promises that are broken at a move, by name, each with a sentence that says how."""
+    found = {name: promise(move) for name, promise in PROMISES.items()}
+    return {name: sentence for name, sentence in found.items() if sentence is not None}
+
+
+# --- I1 -------------------------------------------------------------------------------------------------------
+
+PER_STEP = 3  #: the poll before the model, its turn, the poll after it
+PER_CALL = 7  #: approval and the poll after it, then a start, a loss, a rerun, a second loss and its resolution
+PER_RERUN = 3  #: a start, a loss and its resolution
+_PHASES: Constant = {RUNNING: 1, LOST: 0, QUEUED: 2}
+_STAGES: Constant = {"awaiting_model": 3, "rechecking_cancel": 2}
+
+
+def most_answers(max_steps: int, calls: int, reruns: int = 0, resumed: int = 0) -> int:
+    """The most answers that a run takes: of so many steps, calls asked for, reruns decided and hosts after the first.
+
+    A budget that comes with a host counts with the larger of its max_steps and the one before.
+    """
+    return PER_STEP * max_steps + 1 + PER_CALL * calls + PER_RERUN * reruns + resumed
+
+
+def left(definition: Definition, snapshot: Snapshot) -> int:
+    """The most answers that a run can still take from here, were no more calls asked for and no reruns decided."""
+    if definition.states[snapshot.state].final is not None:
+        return 0
+    steps = PER_STEP * max(0, snapshot.budget.max_steps - snapshot.steps)
+    open_calls = sum(_left(flight) for flight in snapshot.flights)
+    if not snapshot.flights and snapshot.turn is not None and snapshot.turn.kind == CALLS:
+        decided = {(word.step, word.place) for word in snapshot.decisions}
+        for call in snapshot.turn.calls:
+            open_calls += PER_CALL - 2 if not call.needs_approval or call.key in decided else PER_CALL
+    return steps + open_calls + _STAGES.get(snapshot.state, 1)
+
+
+def _left(flight: Flight) -> int:
+    if flight.phase not in _PHASES:
+        return 0
+    safe = flight.losses == 0 and flight.call.effect in ("read", "idempotent")
+    return _PHASES[flight.phase] + 1 + (2 if safe else 0)
+
+
+def ends(move: Move) -> str | None:
+    """I1: every answer brings the end nearer, so that a run takes no more answers than ``most_answers``."""
+    before, after, event = left(move.definition, move.before), left(move.definition, move.after), move.event
+    more = 0
+    if isinstance(event, ModelReplied):
+        more = PER_CALL * len(event.turn.calls)
+    elif isinstance(event, CallsResolved):
+        more = PER_RERUN * sum(word.rerun for word in event.resolutions)
+    elif isinstance(event, Resumed):
+        more = 1 + PER_STEP * max(0, move.after.budget.max_steps - move.before.budget.max_steps)
+    most = before + more - event.answers
+    if after <= most:
+        return None
+    return f"the run is no nearer to its end: {after} answers were left after this event, {most} may be"
+
+
+# --- I2 -------------------------------------------------------------------------------------------------------
+
+
+def budgets(move: Move) -> str | None:
+    """I2: nothing is asked for, started or admitted that a spent budget forbids; the spend is what the events say."""
+    heard = move.heard
+    limit = heard.budget.max_calls
+    if move.asks_model and heard.steps_spent():
+        return f"the model is asked though {heard.steps} steps are used of {heard.budget.max_steps}"
+    if (move.asks_model or move.starts) and heard.spent():
+        what = "a call is started" if move.starts else "the model is asked"
+        return f"{what} though the budget forbids it: {heard.spent()}"
+    told = move.told
+    if limit is not None and told.calls > max(limit, heard.calls):
+        return f"{told.calls} calls are admitted, {limit} may be"
+    said = Spend(
+        steps=told.steps,
+        calls=told.calls,
+        seconds=move.after.spend.seconds,
+        cost_usd=told.cost_usd,
+        tokens=told.tokens,
+        unpriced=told.unpriced,
+        unmetered=told.unmetered,
+    )
+    if move.after.spend != said or not math.isclose(said.seconds, told.seconds, abs_tol=1e-6):
+        return f"the snapshot shows {move.after.spend}, the events say {said} and {told.seconds} seconds"
+    return None
+
+
+# --- I3, I7 ---------------------------------------------------------------------------------------------------
+
+
+def paired(move: Move) -> str | None:
+    """I3: in the history each call has exactly one result, in order."""
+    for place, entry in enumerate(move.after.history.entries):
+        if isinstance(entry, Exchange):
+            calls = [(call.step, call.place, call.wire_id, call.name) for call in entry.turn.calls]
+            results = [(result.step, result.place, result.id, result.name) for result in entry.results]
+            if calls != results:
+                return f"entry {place} of the history has the calls {calls} and the results {results}"
+        elif isinstance(entry, Final) and entry.turn.calls:
+            return f"entry {place} of the history is final and holds calls"
+    return None
+
+
+def append_only(move: Move) -> str | None:
+    """I7: the history of a later snapshot starts with that of an earlier one."""
+    before, after = move.before.history, move.after.history
+    if before is after or tuple(after.entries[: len(before.entries)]) == tuple(before.entries):
+        return None
+    return f"the history was rewritten: {len(before.entries)} entries are not the beginning of the {len(after.entries)}"
+
+
+# --- I4, I5, I6 -----------------------------------------------------------------------------------------------
+
+
+def once(move: Move) -> str | None:
+    """I4: a call is started once, once more after its first loss where that is safe, and when somebody says so."""
+    started = set()
+    for call in move.starts:
+        fate = move.admitted.fate(*call.key)
+        if fate is None:
+            return f"{_named(call)} is started and was not admitted"
+        if fate.stage not in (accounts.UNSTARTED, accounts.AGAIN) or call.key in started:
+            return f"{_named(call)} is started again; it is {'started' if call.key in started else fate.stage}"
+        started.add(call.key)
+    return None
+
+
+def no_effect_after_the_stop(move: Move) -> str | None:
+    """I5: after an observed cancel or a truncated turn nothing is asked for or started, nor without a fresh poll."""
+    if not (move.asks_model or move.starts):
+        return None
+    what = "a call is started" if move.starts else "the model is asked"
+    if move.heard.cancelled:
+        return f"{what} after a cancel was observed"
+    if move.heard.truncated:
+        return f"{what} after a turn that was cut by its length"
+    if not isinstance(move.event, CancelPolled):
+        return f"{what} on {type(move.event).__name__}, without a poll immediately before"
+    return None
+
+
+def final_before_cap(move: Move) -> str | None:
+    """I6: a run that received a final turn, and had not observed a cancel, is answered with it."""
+    turn = move.heard.brought
+    if not isinstance(turn, Turn) or turn.kind != FINAL or move.heard.cancelled:
+        return None
+    if move.finished or isinstance(move.event, CancelPolled):
+        entries = move.after.history.entries
+        if move.status != "answered" or not entries or entries[-1] != Final(turn):
+            return f"a final turn was received, and the run is {move.status}, its history ending with {entries[-1:]}"
+    return None
+
+
+# --- I8, I9, I11 ----------------------------------------------------------------------------------------------
+
+#: One event of each kind, none of which answers anything.
+STRAY: Constant[tuple[Event, ...]] = (
+    CancelPolled(False, at=0.0),
+    CancelRequested(at=0.0),
+    ModelReplied(Turn("stray"), at=0.0),
+    ModelFailed("stray", at=0.0),
+    ApprovalGiven((), at=0.0),
+    CallReturned(CallResult(0, 0, "stray", "stray", "ok", ""), at=0.0),
+    CallLost(0, 0, at=0.0),
+    CallsResolved((), at=0.0),
+    Resumed(at=0.0),
+)
+
+
+def total(move: Move) -> str | None:
+    """I8: an event is a row or UnexpectedEvent; a final state takes and asks nothing, a rest waits for something."""
+    definition, after = move.definition, move.after
+    state, asking = definition.states[after.state], move.advance.asking
+    taken, accepted = type(move.event).__name__, definition.accepts(move.before.state)
+    if taken not in accepted:
+        return f"{move.before.state} took {taken}; it accepts {', '.join(accepted)}"
+    if state.auto or bool(asking) != state.rest:
+        return f"the run stands in {state.name} and waits for {asking or 'nothing'}"
+    accepted = definition.accepts(after.state)
+    if state.final and accepted:
+        return f"the run ended in {state.name}, which accepts {', '.join(accepted)}"
+    for event in STRAY:
+        if type(event).__name__ not in accepted and not _refused(definition, after, event):
+            return f"{state.name} took {type(event).__name__}; it accepts {', '.join(accepted) or 'nothing'}"
+    return None
+
+
+def _refused(definition: Definition, snapshot: Snapshot, event: Event) -> bool:
+    try:
+        advance(definition, snapshot, event)
+    except UnexpectedEvent:
+        return True
+    return False
+
+
+def deterministic(move: Move) -> str | None:
+    """I9: the same snapshot and event give the same snapshot, rows and requests."""
+    again = advance(move.definition, move.before, move.event)
+    if again == move.advance:
+        return None
+    return f"the same event led to {again.snapshot.state} by {again.rows}, then to {move.after.state}"
+
+
+def isolated(move: Move) -> str | None:
+    """I11: what models, tools, approvers and observers did meanwhile changed no snapshot (of a sealed account)."""
+    if move.known.seal is None or move.known.seal == accounts.seal(move.before):
+        return None
+    return f"a snapshot was changed from outside: {move.known.seal} became {accounts.seal(move.before)}"
+
+
+# --- I10, I12 -------------------------------------------------------------------------------------------------
+
+
+def truthful(move: Move) -> str | None:
+    """I10: a result says what happened to its call, comes when that is known, and stays."""
+    heard = move.admitted
+    for fate, result in zip(heard.fates, accounts.results_of(move.after, heard.fates), strict=True):
+        due, why = _due(heard, fate)
+        if result not in due and (result is None or result.outcome not in due):
+            return f"{_named(fate.call)} has the result {result}, but {why}"
+    return None
+
+
+def _due(heard: Account, fate: Fate) -> tuple[tuple[CallResult | str | None, ...], str]:
+    """The results, or outcomes, that a call can have now (None: none yet), and why."""
+    stage, stopped = fate.stage, heard.stopped()
+    if fate.result is not None:
+        return (fate.result,), "it had one already, or this event brought another"
+    if fate.answer is not None:
+        return (fate.answer,), f"it may not run: {fate.answer}"
+    if stage == accounts.GIVEN_UP:
+        return ("unknown",), "somebody said that it stays unknown"
+    if stage == accounts.UNSTARTED:
+        return (None, "not_started") if stopped else (None,), f"it was never started; the run is {_stop(stopped)}"
+    if stage == accounts.STARTED:
+        return (None,), "it is running"
+    return (None, "unknown") if stopped else (None,), f"it is {stage}; the run is {_stop(stopped)}"
+
+
+def _stop(stopped: bool) -> str:
+    return "stopped" if stopped else "not stopped"
+
+
+def admission(move: Move) -> str | None:
+    """I12: only calls that may run are started, never too many at once, alone where they must be."""
+    turn, heard, told = move.heard.brought, move.admitted, move.told
+    asked = turn.calls if isinstance(turn, Turn) and turn.kind == CALLS else ()
+    for call in move.starts:
+        fate = heard.fate(*call.key)
+        if call.but(sent_id="") not in asked:
+            return f"{_named(call)} is started and was not asked for"
+        if fate is not None and fate.answer is not None:
+            return f"{_named(call)} is started though it may not run: {fate.answer}"
+        if call.needs_approval and heard.decision(call) is None:
+            return f"{_named(call)} is started though nobody approved it"
+    running = [fate.call for fate in told.fates if fate.stage == accounts.STARTED]
+    most = 1 if heard.policy.batch == "sequential" else heard.policy.max_parallel
+    if move.starts and len(running) > most:
+        return f"{len(running)} calls run at once, {most} may"
+    if move.starts and len(running) > 1 and any(call.alone for call in running):
+        return f"{[call.name for call in running]} run at once, and one must run alone"
+    return _ids(move)
+
+
+def _ids(move: Move) -> str | None:
+    calls, _ = accounts.admitted(move.before, move.after)
+    used = set(move.known.ids)
+    ids = [call.wire_id for call in calls]
+    if len(set(ids)) < len(ids) or used.intersection(ids):
+        return f"the calls admitted go by the ids {ids}; an id was used before"
+    if move.starts and move.heard.policy.batch == "reject" and len(calls) > 1:
+        return f"{len(calls)} calls of one turn are admitted, and the policy rejects that"
+    return None
+
+
+def _named(call: Call) -> str:
+    return f"the call {call.key} of {call.name}"
+
+
+# --- I13 ------------------------------------------------------------------------------------------------------
+
+
+def status(move: Move) -> str | None:
+    """I13: the status is the first reason, in the table's order, that the events and the spend give at that gate."""
+    due = reasons.decided((move.before.state, type(move.event)), move.heard)
+    if not move.finished:
+        return None if due is None else f"the run goes on in {move.after.state}, and should have ended {due}"
+    if move.status in reasons.STATUSES and move.status != due:
+        return f"the run ended {move.status}, and {f'should have ended {due}' if due else 'nothing ends it here'}"
+    return None
+
+
+PROMISES: Constant[dict[str, Promise]] = {
+    "I1": ends,
+    "I2": budgets,
+    "I3": paired,
+    "I4": once,
+    "I5": no_effect_after_the_stop,
+    "I6": final_before_cap,
+    "I7": append_only,
+    "I8": total,
+    "I9": deterministic,
+    "I10": truthful,
+    "I11": isolated,
+    "I12": admission,
+    "I13": status,
+}

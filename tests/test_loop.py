@@ -1,0 +1,972 @@
+"""Loop: a run driven by hand, as text at every rest and back, and its record replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import math
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopmachine import (
+    ANTHROPIC,
+    OPENAI_CHAT,
+    TOOL_LOOP,
+    Budget,
+    CallResult,
+    CancelToken,
+    Context,
+    Decision,
+    Denied,
+    History,
+    Loop,
+    ModelError,
+    Policy,
+    Resolution,
+    Row,
+    Usage,
+    replay,
+    tool,
+)
+from loopmachine.errors import ReplayDiverged, UnexpectedEvent
+from loopmachine.events import (
+    ApprovalGiven,
+    CallReturned,
+    CallsResolved,
+    CancelPolled,
+    Event,
+    Resumed,
+)
+from loopmachine.machine import advance
+from loopmachine.records import Snapshot
+from loopmachine.requests import AskModel, PollCancel, StartCalls
+from tests.drivers import DONE, GO, brought, call, calls
+
+ROOT = Path(__file__).parents[1]
+
+
+@tool(effect="read")
+def look(n: int = 1) -> int:
+    """Look at a number."""
+    return n
+
+
+@tool(needs_approval=True)
+def pay(amount: float) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+@tool
+def boom() -> None:
+    """Raise."""
+    raise RuntimeError("no route")
+
+
+TOOLS = [look, pay, boom]
+
+
+def started(**options: Any) -> Loop:
+    """A loop at its start, at time 0."""
+    return Loop(**{"prompt": "go", "tools": TOOLS, "at": 0.0, **options})
+
+
+def by_hand(loop: Loop, *script: Any) -> Loop:
+    """Drive a loop as workflow code does: to its end, to what it can't do, or to where the script has no more replies.
+
+    A second passes from event to event.
+    """
+    replies, at = deque(script), loop.snapshot.clock
+    while not loop.finished:
+        at += 1.0
+        match loop.requests[0]:
+            case PollCancel():
+                loop.send(CancelPolled(False, at=at))
+            case AskModel() if replies and isinstance(replies[0], Exception):
+                loop.failed(replies.popleft(), at=at)
+            case AskModel() if replies:
+                loop.replied(replies.popleft(), at=at)
+            case StartCalls(started):
+                loop.send(CallReturned(loop.perform(started[0]), at=at))
+            case _:
+                break
+    return loop
+
+
+# --- one run that rests everywhere ------------------------------------------------------------------------
+
+ASKED = calls(call("a", "pay", amount="2.5"), call("b", n=7), call("c", "boom"), call("d", "send_mail"))
+POLICY = Policy(model_retries=1)
+BUDGET = Budget(max_steps=4, max_calls=9, max_seconds=500.0, max_tokens=10_000)
+
+
+def _poll(loop: Loop, at: float) -> None:
+    loop.send(CancelPolled(False, at=at))
+
+
+def _ask(loop: Loop, at: float) -> None:
+    loop.replied(ASKED | {"usage": {"input_tokens": 5, "output_tokens": 2}}, at=at)
+
+
+def _approve(loop: Loop, at: float) -> None:
+    words: Any = (Decision(1, 0, True),)
+    loop.send(ApprovalGiven(words, at=at))
+
+
+def _resume(loop: Loop, at: float) -> None:
+    loop.send(Resumed(Budget(max_steps=5, max_seconds=600.0, max_tokens=10_000), at=at))
+
+
+def _perform(loop: Loop, at: float) -> None:
+    (request,) = [one for one in loop.requests if isinstance(one, StartCalls)]
+    loop.send(CallReturned(loop.perform(request.calls[0]), at=at))
+
+
+def _resolve(loop: Loop, at: float) -> None:
+    paid = CallResult(1, 0, "a", "pay", "ok", "paid 2.5")
+    words: Any = (Resolution(1, 0, result=paid), Resolution(1, 2, rerun=True))
+    loop.send(CallsResolved(words, at=at))
+
+
+def _fail(loop: Loop, at: float) -> None:
+    loop.failed(ModelError("rate_limit", "slow down", retryable=True, retry_after=0.5), at=at)
+
+
+def _answer(loop: Loop, at: float) -> None:
+    loop.replied(DONE | {"usage": {"input_tokens": 9, "output_tokens": 1, "cost_usd": 0.25}}, at=at)
+
+
+#: What happens in the run, and where it rests after each.
+VISIT: list[tuple[Callable[[Loop, float], None], str]] = [
+    (_poll, "awaiting_model"),
+    (_ask, "rechecking_cancel"),
+    (_poll, "awaiting_approval"),
+    (_approve, "rechecking_cancel"),
+    (_poll, "dispatching"),
+    (_poll, "dispatching"),
+    (_resume, "dispatching"),
+    (_poll, "dispatching"),
+    (_perform, "awaiting_resolution"),
+    (_resolve, "dispatching"),
+    (_poll, "dispatching"),
+    (_perform, "checking_cancel"),
+    (_poll, "awaiting_model"),
+    (_fail, "rechecking_cancel"),
+    (_poll, "checking_cancel"),
+    (_poll, "awaiting_model"),
+    (_answer, "rechecking_cancel"),
+    (_poll, "finished_answered"),
+]
+
+
+def visit(loop: Loop, rests: range) -> Loop:
+    """Let these events happen, a second apart; the clock of the host that resumes shows less."""
+    for place in rests:
+        VISIT[place][0](loop, float(place if place < 6 else place - 1000))
+    return loop
+
+
+def visited(rests: int = len(VISIT)) -> Loop:
+    """The run after so many events."""
+    return visit(started(system="be brief", policy=POLICY, budget=BUDGET), range(rests))
+
+
+RESTS = range(len(VISIT) + 1)
+
+
+def test_the_run_visits_every_rest() -> None:
+    """It is where the table says after each event, and no rest is left out."""
+    rests = [visited(place).snapshot.state for place in RESTS]
+    assert rests == ["checking_cancel", *(state for _, state in VISIT)]
+    assert {name for name, state in TOOL_LOOP.states.items() if state.rest} <= set(rests)
+
+
+@pytest.mark.parametrize("rest", RESTS)
+def test_a_run_is_the_same_after_json_at_every_rest(rest: int) -> None:
+    """Its snapshot, what it waits for, what the model is given, and its JSON, which is text of one line."""
+    loop = visited(rest)
+    text = loop.to_json()
+    again = Loop.from_json(text, tools=TOOLS)
+    given = [(list(one.messages), list(one.tools), one.system) for one in again.requests if isinstance(one, AskModel)]
+    wanted = [(list(one.messages), list(one.tools), one.system) for one in loop.requests if isinstance(one, AskModel)]
+    assert (again.snapshot, again.requests, given) == (loop.snapshot, loop.requests, wanted)
+    assert (again.to_json(), "\n" in text, json.loads(text)["format"]) == (text, False, 1)
+
+
+@pytest.mark.parametrize("rest", RESTS)
+def test_a_restored_run_goes_on_as_if_it_had_never_stopped(rest: int) -> None:
+    """Whatever happens next brings the same snapshots and the same JSON."""
+    again = Loop.from_json(visited(rest).to_json(), tools=TOOLS)
+    visit(again, range(rest, len(VISIT)))
+    assert again.to_json() == visited().to_json()
+
+
+COPIES: list[Callable[[Any], Any]] = [copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))]
+
+
+@pytest.mark.parametrize("rest", RESTS)
+@pytest.mark.parametrize("copied", COPIES, ids=["deepcopy", "copy", "pickle"])
+def test_a_snapshot_can_be_copied_and_pickled_at_every_rest(rest: int, copied: Callable[[Any], Any]) -> None:
+    """The copy equals it, and takes the next event as it does."""
+    snapshot = visited(rest).snapshot
+    again = copied(snapshot)
+    nexts = visited().snapshot.events[rest : rest + 1]
+    taken = [[advance(TOOL_LOOP, one, event) for event in nexts] for one in (snapshot, again)]
+    assert (again, taken[1]) == (snapshot, taken[0])
+
+
+def test_the_history_of_the_run_is_whole() -> None:
+    """An exchange with the results in the order asked for, whatever the order they came in, and the answer."""
+    assert list(visited().snapshot.history) == [
+        GO,
+        *ASKED["calls"],
+        brought("a", "paid 2.5"),
+        brought("b", "7"),
+        brought("c", "RuntimeError: no route", "failed"),
+        brought("d", "there is no tool named 'send_mail'; known tools: look, pay, boom", "unknown_tool"),
+        DONE,
+    ]
+
+
+# --- every end --------------------------------------------------------------------------------------------
+
+#: How a run comes to each end: what it is made with, and what the model says.
+ENDS: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "answered": ({}, [DONE]),
+    "cancelled": ({}, []),
+    "step_budget": ({"budget": Budget(max_steps=1)}, [call("a")]),
+    "call_budget": ({"budget": Budget(max_calls=1)}, [calls(call("a"), call("b"))]),
+    "time_budget": ({"budget": Budget(max_seconds=1.0)}, []),
+    "cost_budget": ({"budget": Budget(max_cost_usd=1.0)}, [call("a") | {"usage": {"cost_usd": 1.0}}]),
+    "token_budget": (
+        {"budget": Budget(max_tokens=3)},
+        [call("a") | {"usage": {"input_tokens": 2, "output_tokens": 1}}],
+    ),
+    "usage_missing": ({"budget": Budget(max_cost_usd=1.0)}, [call("a")]),
+    "repeated_call": ({}, [call("a"), call("a")]),
+    "unsupported_batch": ({"policy": Policy(batch="reject")}, [calls(call("a"), call("b"))]),
+    "stuck": ({"policy": Policy(max_identical_turns=1)}, [call("a"), call("b")]),
+    "malformed": ({}, [{"kind": "final"}]),
+    "incomplete": ({}, [DONE | {"stop": "length"}]),
+    "refused": ({}, [DONE | {"stop": "refusal"}]),
+    "model_error": ({}, [ValueError("no key")]),
+}
+
+
+def ended(status: str) -> Loop:
+    """A run that comes to this end."""
+    options, script = ENDS[status]
+    loop = started(**options)
+    if status == "cancelled":
+        loop.send(CancelPolled(True, "enough", at=1.0))
+    return by_hand(loop, *script)
+
+
+def test_the_ends_are_all_ends() -> None:
+    """Each final state of the table is among them."""
+    assert [f"finished_{status}" for status in ENDS] == [n for n, state in TOOL_LOOP.states.items() if state.final]
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_a_run_is_the_same_after_json_and_pickle_at_every_end(status: str) -> None:
+    """It is finished, waits for nothing, and takes no event."""
+    loop = ended(status)
+    again = Loop.from_json(loop.to_json(), tools=TOOLS)
+    assert (again.result().status, again.finished, again.requests) == (status, True, ())
+    assert (again.snapshot, again.to_json()) == (loop.snapshot, loop.to_json())
+    assert [copied(loop.snapshot) for copied in COPIES] == [loop.snapshot] * 3
+    with pytest.raises(UnexpectedEvent, match=f"finished_{status} does not take this Resumed; it accepts no event"):
+        again.send(Resumed(at=9.0))
+
+
+# --- what else a run can be made with ---------------------------------------------------------------------
+
+SPOKEN = {
+    "role": "assistant",
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "s\u00e9al"},
+        {"type": "tool_use", "id": "t1", "name": "look", "input": {"n": 2}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 3, "output_tokens": 4},
+}
+
+
+def _said_before() -> History:
+    return by_hand(started(), call("a", n=3), DONE).result().history
+
+
+MADE: dict[str, Callable[[], Loop]] = {
+    "odd texts": lambda: by_hand(started(prompt="\ud800 \u2028 \0 \U0001f40d\n"), call("\ud83d"), DONE),
+    "a history, no prompt": lambda: by_hand(started(prompt=None, history=_said_before()), call("b"), DONE),
+    "a history and a prompt": lambda: by_hand(started(history=_said_before()), call("a")),
+    "every policy": lambda: by_hand(
+        started(
+            policy=Policy(
+                repeated_id="rename",
+                excess_calls="refuse",
+                batch="sequential",
+                max_parallel=2,
+                model_retries=2,
+                repairs=2,
+                wrap_up=True,
+                error_text="name",
+                max_result_chars=5,
+                max_identical_turns=4,
+            ),
+            budget=Budget(max_steps=7, max_calls=3, max_seconds=1e9, max_cost_usd=0.1, max_tokens=10**30),
+        ),
+        {"kind": "nonsense", "usage": {"input_tokens": 1, "output_tokens": 1, "cost_usd": 0.01}},
+        ModelError("busy", retryable=True),
+        calls(call("a"), call("a", "boom"), usage={"input_tokens": 1, "output_tokens": 1, "cost_usd": 0.02}),
+    ),
+    "a provider's payload": lambda: by_hand(started(wire=ANTHROPIC, system="be brief"), SPOKEN),
+    "a clock of whole seconds": lambda: started(at=3),
+    "a clock before zero": lambda: by_hand(started(at=-1e15), call("a")),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_whatever_a_run_was_made_with_comes_back_from_json(made: str) -> None:
+    """History, policy, budget, wire, system and payloads."""
+    loop = MADE[made]()
+    again = Loop.from_json(loop.to_json(), tools=TOOLS)
+    assert (again.snapshot, again.to_json(), again.wire, again.system) == (
+        loop.snapshot,
+        loop.to_json(),
+        loop.wire,
+        loop.system,
+    )
+
+
+class Word(str):
+    """Text of a class of its own, as some libraries hand out."""
+
+
+class Seconds(float):
+    """A number of a class of its own, as a clock of numpy gives."""
+
+
+class Names(StrEnum):
+    """The names of tools."""
+
+    LOOK = "look"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: started(prompt=Word("go")),
+        lambda: started(system=Word("be brief")),
+        lambda: started(at=Seconds(1.0)),
+        lambda: started(budget=Budget(max_seconds=Seconds(9.0))),
+        lambda: by_hand(started(), call("a", Names.LOOK), DONE),
+        lambda: by_hand(started(), call(Word("a")), DONE),
+        lambda: by_hand(started(), {"kind": "final", "text": Word("done")}),
+        lambda: by_hand(started(), {"kind": "final", "text": "done", "usage": {"cost_usd": Seconds(1.0)}}),
+        lambda: by_hand(started(), ModelError(Word("busy"), Word("later"))),
+    ],
+)
+def test_text_and_numbers_of_a_class_of_their_own_are_kept_as_text_and_numbers(make: Callable[[], Loop]) -> None:
+    """A run that was told something in them can be written and read like any other."""
+    loop = make()
+    assert Loop.from_json(loop.to_json(), tools=TOOLS).snapshot == loop.snapshot
+
+
+@pytest.mark.parametrize("error", [ModelError("busy", ValueError("later")), ModelError("busy", {"detail": []})])  # type: ignore[arg-type]  # not text
+def test_what_a_model_error_says_is_kept_as_text(error: ModelError) -> None:
+    """What else was given as its message can change nothing, and the run can be written and read."""
+    loop = by_hand(started(), error)
+    assert loop.snapshot.failure is not None
+    assert isinstance(loop.snapshot.failure.message, str)
+    assert Loop.from_json(loop.to_json(), tools=TOOLS).snapshot == loop.snapshot
+
+
+def test_what_a_denial_says_is_kept_as_text() -> None:
+    """A code that is no text can change nothing, and the run can be written and read."""
+
+    @tool
+    def deny() -> None:
+        """Deny."""
+        raise Denied({"code": []}, "no")  # type: ignore[arg-type]  # not text
+
+    loop = by_hand(started(tools=[deny]), call("a", "deny"), DONE)
+    assert [result.code for result in loop.result().results] == ["{'code': []}"]
+    assert Loop.from_json(loop.to_json(), tools=[deny]).snapshot == loop.snapshot
+
+
+# --- bad input --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"prompt": None}, ValueError, "a run needs a prompt, or a history to go on from"),
+        ({"prompt": " \n"}, ValueError, "prompt must not be blank"),
+        ({"prompt": 5}, TypeError, "prompt must be text, not int"),
+        ({"prompt": None, "history": History()}, ValueError, "a run needs a prompt, or a history to go on from"),
+        ({"history": [GO]}, TypeError, "history must be a History, such as result.history, not list"),
+        ({"policy": "parallel"}, TypeError, "policy must be a Policy, not 'parallel'"),
+        ({"budget": {"max_steps": 3}}, TypeError, "budget must be a Budget, not {'max_steps': 3}"),
+        ({"at": math.nan}, ValueError, "at must be a finite number of seconds, not nan"),
+        ({"at": -math.inf}, ValueError, "at must be a finite number of seconds, not -inf"),
+        (
+            {"tools": [look, look, 5]},
+            ValueError,
+            "tools: two tools are named 'look'; give one another name=; "
+            "5 can't become a tool; give a function with type hints",
+        ),
+    ],
+)
+def test_a_loop_refuses_what_it_cannot_be_made_of(options: dict[str, Any], error: type[Exception], says: str) -> None:
+    """The sentence names it and says what would have been right."""
+    with pytest.raises(error) as caught:
+        started(**options)
+    assert str(caught.value) == says
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("at", None),
+        ("at", "now"),
+        ("at", True),
+        ("tools", None),
+        ("tools", 5),
+        ("tools", look),
+        ("wire", 5),
+        ("wire", "plain"),
+        ("system", 5),
+        ("price", 5),
+        ("cancel", 5),
+        ("definition", 5),
+    ],
+)
+def test_a_loop_names_what_it_cannot_be_made_of(name: str, value: Any) -> None:
+    """Everything is looked at when the loop is made, not where it is first used."""
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}\b"):
+        started(**{name: value})
+
+
+def test_an_event_that_does_not_fit_changes_nothing() -> None:
+    """The loop is as it was, and takes what fits."""
+    loop = visited(1)
+    before = (loop.to_json(), loop.requests)
+    says = "awaiting_model does not take this CancelPolled"
+    with pytest.raises(UnexpectedEvent, match=says):
+        loop.send(CancelPolled(False, at=3.0))
+    with pytest.raises(ValueError, match="ModelReplied: at must be a finite number of seconds, not nan"):
+        loop.replied(DONE, at=math.nan)
+    assert (loop.to_json(), loop.requests) == before
+    assert loop.replied(DONE, at=3.0).rows == ("awaiting_model/1",)
+
+
+def test_a_reply_that_was_not_asked_for_changes_nothing() -> None:
+    """Neither does a failure."""
+    loop = started()
+    before = loop.to_json()
+    with pytest.raises(UnexpectedEvent, match="checking_cancel does not take this ModelReplied"):
+        loop.replied(DONE, at=1.0)
+    with pytest.raises(UnexpectedEvent, match="checking_cancel does not take this ModelFailed"):
+        loop.failed(ValueError("no"), at=1.0)
+    assert loop.to_json() == before
+
+
+# --- what it asks for, and what it is told ----------------------------------------------------------------
+
+
+def test_an_ask_holds_messages_tools_and_system_in_the_shape_of_the_wire() -> None:
+    """And the cancel token; each time it is read it is new."""
+    token = CancelToken()
+    loop = started(wire=ANTHROPIC, system="be brief", cancel=token, tools=[look])
+    _poll(loop, 1.0)
+    (ask,) = loop.requests
+    assert isinstance(ask, AskModel)
+    assert (ask, list(ask.messages), ask.system, ask.cancel) == (
+        AskModel(1),
+        [{"role": "user", "content": "go"}],
+        "be brief",
+        token,
+    )
+    assert [one["name"] for one in ask.tools] == ["look"]
+    ask.messages.clear()
+    ask.tools[0].clear()
+    (again,) = loop.requests
+    assert isinstance(again, AskModel)
+    assert (len(again.messages), again.tools[0]["name"], loop.waiting) == (1, "look", (AskModel(1),))
+
+
+@pytest.mark.parametrize(
+    ("wire", "offered"), [(ANTHROPIC, ["look", "pay", "boom"]), (OPENAI_CHAT, [])], ids=["anthropic", "openai"]
+)
+def test_where_no_tools_are_offered_a_wire_that_needs_their_schemas_still_gets_them(
+    wire: Any, offered: list[str]
+) -> None:
+    """Its tool choice is none all the same."""
+    loop = started(wire=wire, policy=Policy(wrap_up=True), budget=Budget(max_steps=1))
+    _poll(loop, 1.0)
+    (ask,) = loop.requests
+    assert isinstance(ask, AskModel)
+    assert (ask.tool_choice, [one["name"] for one in ask.tools]) == ("none", offered)
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (ModelError("busy", "later", retryable=True, retry_after=2.0), ("busy", "later", True, 2.0)),
+        (ModelError("busy"), ("busy", "", False, None)),
+        (ValueError("no key"), ("ValueError", "no key", False, None)),
+        (KeyboardInterrupt(), ("KeyboardInterrupt", "", False, None)),
+    ],
+)
+def test_only_a_model_error_says_that_the_model_may_be_asked_again(
+    error: BaseException, failure: tuple[Any, ...]
+) -> None:
+    """Of everything else the class and the message are kept."""
+    loop = visited(1)
+    loop.failed(error, at=1.0)
+    assert loop.snapshot.failure is not None
+    kept = loop.snapshot.failure
+    assert (kept.code, kept.message, kept.retryable, kept.retry_after, kept.timed_out) == (*failure, False)
+
+
+def test_a_failure_can_be_that_of_the_deadline() -> None:
+    """The host says so, and the run ends for it."""
+    loop = visited(1)
+    loop.failed(TimeoutError(), at=1.0, timed_out=True)
+    _poll(loop, 2.0)
+    assert loop.result().status == "time_budget"
+
+
+class Mute(Exception):
+    """An error that can't even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_be_printed_is_a_failure_of_the_model_like_any_other() -> None:
+    """Its class is kept."""
+    loop = visited(1)
+    loop.failed(Mute(), at=1.0)
+    assert loop.snapshot.failure is not None
+    assert loop.snapshot.failure.code == "Mute"
+
+
+@pytest.mark.parametrize(
+    ("price", "cost", "missing", "warning"),
+    [
+        (lambda usage: 0.5 * usage.input_tokens, 1.5, 0, ""),
+        (lambda usage: 0, 0.0, 0, ""),
+        (lambda usage: None, 0.0, 1, ""),
+        (
+            lambda usage: math.nan,
+            0.0,
+            1,
+            "ValueError: Usage: cost_usd must be a finite number from 0 on or None, not nan",
+        ),
+        (lambda usage: -1.0, 0.0, 1, "ValueError: Usage: cost_usd must be a finite number from 0 on or None, not -1.0"),
+        (lambda usage: "1", 0.0, 1, "ValueError: Usage: cost_usd must be a finite number from 0 on or None, not '1'"),
+        (lambda usage: {}[usage.model], 0.0, 1, "KeyError: 'm1'"),
+    ],
+)
+def test_a_price_that_is_not_known_is_never_zero(
+    price: Any, cost: float, missing: int, warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is wrong with it is told once, and the gate says that usage is missing."""
+    loop = started(price=price, budget=Budget(max_cost_usd=9.0))
+    _poll(loop, 1.0)
+    with caplog.at_level(logging.WARNING, "loopmachine"):
+        loop.replied(call("a") | {"usage": {"input_tokens": 3, "output_tokens": 1, "model": "m1"}}, at=1.0)
+    spend = loop.result().spend
+    by_hand(loop, DONE)
+    usage = Usage(input_tokens=3, output_tokens=1, model="m1")
+    told = [f"price: no cost for {usage!r}: {warning}"] if warning else []
+    assert (spend.cost_usd, spend.unpriced, [record.message for record in caplog.records]) == (cost, missing, told)
+    assert loop.result().status == ("usage_missing" if missing else "answered")
+
+
+@pytest.mark.parametrize("usage", [{}, {"usage": {"cost_usd": 0.25}}], ids=["no usage", "a cost of its own"])
+def test_a_price_is_asked_only_where_there_is_usage_without_cost(usage: dict[str, Any]) -> None:
+    """A cost that the provider told is kept."""
+    asked: list[Usage] = []
+    loop = started(price=asked.append)
+    _poll(loop, 1.0)
+    loop.replied(DONE | usage, at=1.0)
+    assert (asked, loop.result().spend.cost_usd) == ([], 0.25 if usage else 0.0)
+
+
+# --- tools ------------------------------------------------------------------------------------------------
+
+
+def test_a_tool_gets_its_own_arguments_each_time() -> None:
+    """What it does to them is seen by nobody, not even by a second performance of the same call."""
+    seen = []
+
+    @tool
+    def note(items: list[str], where: dict[str, int]) -> str:
+        """Note."""
+        seen.append((list(items), dict(where)))
+        items.clear()
+        where["more"] = 1
+        return "noted"
+
+    loop = by_hand(started(tools=[note], policy=Policy(batch="reject")))
+    loop.replied(call("a", "note", items=["x"], where={"y": 1}), at=2.0)
+    _poll(loop, 3.0)
+    (request,) = loop.requests
+    assert isinstance(request, StartCalls)
+    before = loop.to_json()
+    results = [loop.perform(request.calls[0]) for _ in range(2)]
+    assert (seen, [one.content for one in results]) == ([(["x"], {"y": 1})] * 2, ["noted"] * 2)
+    assert loop.to_json() == before
+
+
+def test_a_tool_gets_the_context_of_the_run() -> None:
+    """The caller's data, the call, the cancel, the deadline, and a way to tell how far it is."""
+    token, told = CancelToken(), []
+
+    @tool
+    def who(context: Context) -> str:
+        """Say who asks."""
+        context.progress(1, 2, "half")
+        return f"{context.data} {context.call_id} {context.deadline} {context.cancel is token}"
+
+    loop = started(tools=[who], context="me", cancel=token, budget=Budget(max_seconds=60.0))
+    by_hand(loop).replied(call("a", "who"), at=2.0)
+    _poll(loop, 3.0)
+    (request,) = loop.requests
+    assert isinstance(request, StartCalls)
+    result = loop.perform(request.calls[0], progress=lambda *said: told.append(said))
+    assert (result.content, told) == ("me a 60.0 True", [(1, 2, "half")])
+
+
+def test_an_async_tool_is_performed_by_perform_async() -> None:
+    """And only by it."""
+
+    @tool
+    async def later(n: int) -> int:
+        """Wait."""
+        await asyncio.sleep(0)
+        return n
+
+    loop = started(tools=[later])
+    by_hand(loop).replied(call("a", "later", n="4"), at=2.0)
+    _poll(loop, 3.0)
+    (request,) = loop.requests
+    assert isinstance(request, StartCalls)
+    assert asyncio.run(loop.perform_async(request.calls[0])).content == "4"
+    with pytest.raises(TypeError, match="later is async; use perform_async, or run_async"):
+        loop.perform(request.calls[0])
+
+
+def test_a_callable_for_error_texts_is_used_and_given_again() -> None:
+    """It is no part of the snapshot, and a run that has one can't be restored without it."""
+
+    def quiet(error: Exception) -> str:
+        return f"a {type(error).__name__}, no more"
+
+    loop = started(policy=Policy(error_text=quiet))
+    by_hand(loop).replied(call("a", "boom"), at=2.0)
+    text = loop.to_json()
+    again = Loop.from_json(text, tools=TOOLS, error_text=quiet)
+    assert (loop.snapshot.policy.error_text, again.snapshot) == ("callable", loop.snapshot)
+    by_hand(again, DONE)
+    assert again.result().results[0].content == "a RuntimeError, no more"
+    with pytest.raises(ValueError, match="error_text: this run's policy has a callable; give it again as error_text="):
+        Loop.from_json(text, tools=TOOLS)
+
+
+@pytest.mark.parametrize("given", ["nonsense", 5])
+def test_an_error_text_that_is_none_is_refused_on_restore(given: Any) -> None:
+    """As the policy refuses it."""
+    text = visited(2).to_json()
+    with pytest.raises(ValueError, match="error_text"):
+        Loop.from_json(text, tools=TOOLS, error_text=given)
+
+
+# --- a history handed in ----------------------------------------------------------------------------------
+
+
+def test_a_history_handed_in_is_gone_on_from() -> None:
+    """Its ids count as used, and its results are not this run's."""
+    loop = by_hand(started(prompt="again", history=_said_before()), call("b"), call("a"))
+    assert (loop.result().status, [one.id for one in loop.result().results]) == ("repeated_call", ["b"])
+    assert list(loop.snapshot.history)[4:] == [{"kind": "user", "text": "again"}, call("b"), brought("b")]
+
+
+def test_runs_that_go_on_from_one_history_do_not_see_each_other() -> None:
+    """Nor does the run that it came from."""
+    before = _said_before()
+    said = list(before)
+    ends = [by_hand(started(prompt=word, history=before), DONE).result().history for word in ("one", "two")]
+    assert [[list(end)[:4], list(end)[4]["text"]] for end in ends] == [[said, "one"], [said, "two"]]
+    assert list(before) == said
+
+
+# --- replay -----------------------------------------------------------------------------------------------
+
+
+def test_replaying_the_events_gives_the_same_snapshots() -> None:
+    """Event by event, from the start alone."""
+    loop = visited()
+    start = Loop.from_json(visited(0).to_json(), tools=TOOLS).snapshot
+    events, rows = loop.snapshot.events, loop.snapshot.rows
+    replayed = [replay(TOOL_LOOP, start, events[:place]) for place in RESTS]
+    assert replayed == [visited(place).snapshot for place in RESTS]
+    assert replay(TOOL_LOOP, start, events, rows) == loop.snapshot
+
+
+def every_json() -> list[str]:
+    """The JSON at every rest and every end, and of everything else that is made here."""
+    rests = [visited(place) for place in RESTS]
+    return [loop.to_json() for loop in (*rests, *map(ended, ENDS), *(make() for make in MADE.values()))]
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4242"])
+def test_another_process_under_another_hash_seed_gives_the_same_bytes(seed: str) -> None:
+    """Whether it makes the runs itself or replays them."""
+    here = every_json()
+    code = (
+        "import json, sys\n"
+        "from loopmachine import Loop\n"
+        "from tests.test_loop import TOOLS, every_json\n"
+        "again = [Loop.from_json(text, tools=TOOLS).to_json() for text in json.load(sys.stdin)]\n"
+        "json.dump([every_json(), again], sys.stdout)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(here),
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert json.loads(done.stdout) == [here, here]
+
+
+Edit = Callable[[dict[str, Any]], Any]
+POLLED = {"is": "CancelPolled", "cancelled": False, "at": 9.0}
+REFUSES = "does not take this"
+OTHERS = {"is": "CallResult", "step": 1, "place": 3, "id": "d", "name": "send_mail", "outcome": "ok", "content": "1"}
+
+
+def _dropped(place: int) -> Edit:
+    return lambda record: record["events"].pop(place)
+
+
+def _added(place: int, event: dict[str, Any]) -> Edit:
+    return lambda record: record["events"].insert(place, event)
+
+
+def _swapped(one: int, other: int) -> Edit:
+    def edit(record: dict[str, Any]) -> None:
+        events = record["events"]
+        events[one], events[other] = events[other], events[one]
+
+    return edit
+
+
+def _changed(place: int, **fields: Any) -> Edit:
+    return lambda record: record["events"][place].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("edit", "place", "event", "expected", "got"),
+    [
+        (_dropped(0), 0, "ModelReplied", "checking_cancel/2", f"checking_cancel {REFUSES}"),
+        (_dropped(3), 3, "CancelPolled", "awaiting_approval/1", f"awaiting_approval {REFUSES}"),
+        (_dropped(17), 17, "the end", "rechecking_cancel/2, validating/8", "no more events"),
+        (_swapped(3, 4), 3, "CancelPolled", "awaiting_approval/1", f"awaiting_approval {REFUSES}"),
+        (_swapped(8, 11), 8, "CallReturned", "dispatching/2", f"dispatching {REFUSES}"),
+        (_changed(4, cancelled=True), 4, "CancelPolled", "rechecking_cancel/2", "the rows rechecking_cancel/1"),
+        (_changed(5, at=900.0), 5, "CancelPolled", "dispatching/7", "the rows dispatching/6"),
+        (_changed(13, retryable=False), 14, "CancelPolled", "validating/1", "validating/3"),
+        (_changed(8, result=OTHERS), 8, "CallReturned", "dispatching/2", f"dispatching {REFUSES}"),
+        (_added(5, {"is": "CancelRequested", "at": 4.5}), 5, "CancelRequested", "dispatching/7", "dispatching/8"),
+        (_added(18, POLLED), 18, "CancelPolled", "none", f"finished_answered {REFUSES}"),
+        (lambda record: record.update(events=[]), 0, "the end", "checking_cancel/2", "no more events"),
+        (lambda record: record["rows"].pop(), 17, "CancelPolled", "rechecking_cancel/2", "validating/8"),
+        (lambda record: record["rows"].append("x/1"), 18, "the end", "x/1", "no more events"),
+    ],
+)
+def test_a_record_that_does_not_fit_names_the_first_event_that_differs(
+    edit: Edit, place: int, event: str, expected: str, got: str
+) -> None:
+    """And says what was expected there, and what this definition gives."""
+    record = json.loads(visited().to_json())
+    edit(record)
+    with pytest.raises(ReplayDiverged) as caught:
+        Loop.from_json(json.dumps(record), tools=TOOLS)
+    head, _, tail = str(caught.value).partition(", this definition gives ")
+    assert caught.value.place == place
+    assert head.startswith(f"event {place}, {event}, does not fit: the record has the rows ")
+    assert (expected in head, got in tail) == (True, True), str(caught.value)
+
+
+def test_a_record_diverges_where_the_definition_has_another_rule() -> None:
+    """The rows of a record are those of its own definition, which it has to be read with."""
+
+    def three_steps_made(snapshot: Snapshot, event: Event) -> bool:
+        """The model was asked twice."""
+        return snapshot.steps >= 2
+
+    stricter = TOOL_LOOP.with_row("checking_budget", Row(None, "finished_stuck", three_steps_made), at=1)
+    text = visited().to_json()
+    with pytest.raises(ReplayDiverged, match="event 0, CancelPolled, does not fit"):
+        Loop.from_json(text, tools=TOOLS, definition=stricter)
+    own = by_hand(started(definition=stricter), call("a"), call("b"), DONE)
+    again = Loop.from_json(own.to_json(), tools=TOOLS, definition=stricter)
+    assert (again.snapshot, again.result().status, again.snapshot.rows[-1]) == (
+        own.snapshot,
+        "stuck",
+        "checking_budget/1",
+    )
+
+
+# --- text that is no run ----------------------------------------------------------------------------------
+
+
+def _with(**parts: Any) -> str:
+    return json.dumps(json.loads(visited(4).to_json()) | parts)
+
+
+def _without(*parts: str) -> str:
+    record = json.loads(visited(4).to_json())
+    return json.dumps({name: value for name, value in record.items() if name not in parts})
+
+
+NO_RUN = "this is no run that to_json wrote: "
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", f"{NO_RUN}it is not JSON: "),
+        ("{", f"{NO_RUN}it is not JSON: "),
+        ("[]", f"{NO_RUN}it names no format"),
+        ("5", f"{NO_RUN}it names no format"),
+        ("{}", f"{NO_RUN}it names no format"),
+        (_with(format="1"), f"{NO_RUN}it names no format"),
+        (_with(format=2), "this run is in format 2, which a newer loopmachine wrote; this one reads format 1"),
+        (_with(format=2, start=None), "this run is in format 2, which a newer loopmachine wrote; "),
+        (_without("events"), f"{NO_RUN}it has no events"),
+        (_without("wire", "rows", "start", "system"), f"{NO_RUN}it has no rows, start, system, wire"),
+        (_with(wire="smoke"), "wire: 'smoke' is none of plain, anthropic, openai"),
+        (_with(start={"is": "Path", "state": "x"}), "'Path' is none of the records that can be restored: Budget, "),
+        (_with(start={}), "None is none of the records that can be restored: "),
+        (_with(events=[{"is": "CancelPolled", "cancelled": False}]), "CancelPolled can't be restored: "),
+        (_with(events=[{"is": "CancelPolled", "what": 1, "at": 0.0}]), "CancelPolled can't be restored: "),
+        (_with(start={"is": "Snapshot"}), "Snapshot can't be restored: "),
+    ],
+)
+def test_text_that_is_no_run_is_refused_with_a_sentence(text: str, says: str) -> None:
+    """It says what is wrong, and of a newer format that it is newer."""
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}"):
+        Loop.from_json(text, tools=TOOLS)
+
+
+def _start(**fields: Any) -> dict[str, Any]:
+    return {"start": {"is": "Snapshot", "state": "checking_cancel", **fields}}
+
+
+def _event(**fields: Any) -> dict[str, Any]:
+    return {"events": [{"is": "CancelPolled", "cancelled": False, "at": 0.0, **fields}]}
+
+
+def each(part: str, *values: Any) -> list[dict[str, Any]]:
+    """A damage for each of these values of a part."""
+    return [{part: value} for value in values]
+
+
+DAMAGES: list[dict[str, Any]] = [
+    *each("format", True, 0, -1),
+    *each("wire", [], {}),
+    *each("system", 5, [], {"is": "Ids", "items": []}),
+    *each("start", 5, None, [], "x", {"is": []}, {"is": "Log"}, {"is": "Budget"}),
+    {"start": {"is": "BaseSnapshot", "state": "checking_cancel"}},
+    *(_start(**{name: 5}) for name in ("log", "history", "budget", "policy", "ids", "flights", "turn")),
+    _start(state="nowhere"),
+    _start(clock="noon"),
+    _start(history={"is": "History", "items": ["x"]}),
+    *each("events", 5, None),
+    *(_event(at=value) for value in ("noon", None)),
+    _event(cancelled="no"),
+    *each("rows", 5, None, [5]),
+]
+
+
+@pytest.mark.parametrize("parts", DAMAGES, ids=str)
+def test_a_damaged_record_is_refused_as_one(parts: dict[str, Any]) -> None:
+    """Whatever is wrong with it, it is a ValueError or a record that diverges, and never half a loop."""
+    with pytest.raises((ValueError, ReplayDiverged)):
+        Loop.from_json(_with(**parts), tools=TOOLS)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"format":1,"start":' + "[" * 5000 + "]" * 5000 + "}"], ids=["[", "{"]
+)
+def test_a_record_that_is_too_deep_is_refused_as_one(text: str) -> None:
+    """It is no run, whatever a reader of JSON makes of it."""
+    with pytest.raises(ValueError, match="this is no run that to_json wrote"):
+        Loop.from_json(text, tools=TOOLS)
+
+
+def test_what_a_record_has_beside_its_parts_is_ignored() -> None:
+    """A later version of the same format may add to it."""
+    assert Loop.from_json(_with(comment="hello"), tools=TOOLS).snapshot == visited(4).snapshot
+
+
+class Shout(type(OPENAI_CHAT)):  # type: ignore[misc]  # the class of a wire has no public name
+    """A wire of the user's own."""
+
+    name = "shout"
+
+
+def test_a_wire_of_the_users_own_is_given_again() -> None:
+    """By its name alone it is not known."""
+    own = Shout()
+    text = by_hand(started(wire=own)).to_json()
+    assert Loop.from_json(text, tools=TOOLS, wire=own).wire is own
+    with pytest.raises(ValueError, match=r"^wire: 'shout' is none of .*; give it as wire=$"):
+        Loop.from_json(text, tools=TOOLS)
+
+
+def test_a_wire_that_is_not_the_runs_is_refused() -> None:
+    """The run's payloads are in the shape of its own."""
+    with pytest.raises(ValueError, match="wire"):
+        Loop.from_json(visited(4).to_json(), tools=TOOLS, wire=ANTHROPIC)
+
+
+def test_what_is_no_part_of_a_record_is_given_again() -> None:
+    """Context, price and cancel, as for a new loop."""
+    token = CancelToken()
+
+    def price(usage: Usage) -> float:
+        return 0.5
+
+    loop = Loop.from_json(visited(1).to_json(), tools=TOOLS, context="me", price=price, cancel=token)
+    assert (loop.context, loop.price, loop.cancel) == ("me", price, token)
+    loop.replied(DONE | {"usage": {"input_tokens": 1, "output_tokens": 1}}, at=1.0)
+    assert loop.result().spend.cost_usd == 0.5
+
+
+def test_a_restored_run_may_have_other_tools() -> None:
+    """A call of one that is gone is answered, and what the model is offered is what there is now."""
+    loop = Loop.from_json(visited(5).to_json(), tools=[look])
+    (request,) = [one for one in loop.requests if isinstance(one, StartCalls)]
+    assert loop.perform(request.calls[0]).outcome == "unknown_tool"

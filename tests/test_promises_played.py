@@ -1,0 +1,391 @@
+"""The promises over whole runs: hypothesis plays model, tools, clock, canceller, approver and the next host."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from loopmachine import Budget, History, Loop, Policy, Tool, Usage, replay, tool
+from loopmachine.errors import UnexpectedEvent
+from loopmachine.events import (
+    ApprovalGiven,
+    CallLost,
+    CallReturned,
+    CallsResolved,
+    CancelPolled,
+    CancelRequested,
+    Event,
+    ModelFailed,
+    Resumed,
+)
+from loopmachine.machine import Advance
+from loopmachine.records import Call, CallResult, Decision, Resolution, Snapshot
+from loopmachine.requests import (
+    AskApproval,
+    AskModel,
+    InterruptCalls,
+    InterruptModel,
+    PollCancel,
+    ResolveCalls,
+    StartCalls,
+)
+from loopmachine.review.account import Account
+from loopmachine.review.moves import Move
+from loopmachine.review.promises import STRAY, broken, most_answers
+
+# --- the cast ---------------------------------------------------------------------------------------------
+
+
+@tool(effect="read")
+def look(n: int) -> int:
+    """Look."""
+    return n
+
+
+@tool(effect="idempotent")
+def put(n: int) -> int:
+    """Put."""
+    return n
+
+
+@tool(needs_approval=True)
+def pay(n: int) -> int:
+    """Pay."""
+    return n
+
+
+@tool(effect="read", needs_approval=True, max_calls=2)
+def peek(n: int) -> int:
+    """Peek."""
+    return n
+
+
+@tool(max_calls=1)
+def mail(n: int) -> int:
+    """Mail."""
+    raise OSError(n)
+
+
+@tool(sequential=True, effect="transactional")
+def lock(n: int) -> int:
+    """Lock."""
+    return n
+
+
+TOOLS: list[Tool] = [look, put, pay, peek, mail, lock]
+NAMES = ("look", "put", "pay", "peek", "mail", "lock", "fly")
+
+
+def rarely(value: Any, otherwise: Any, one_in: int = 8) -> st.SearchStrategy[Any]:
+    """``otherwise``, and now and then ``value``."""
+    return st.sampled_from([otherwise] * (one_in - 1) + [value])
+
+
+BUDGETS = st.builds(
+    Budget,
+    max_steps=st.sampled_from([5, 1, 2, 3, 4]),
+    max_calls=st.none() | st.integers(1, 4),
+    max_seconds=st.none() | st.sampled_from([1.0, 2.0, 4.0]),
+    max_cost_usd=st.none() | st.sampled_from([0.5, 1.0]),
+    max_tokens=st.none() | st.sampled_from([10, 20]),
+)
+POLICIES = st.builds(
+    Policy,
+    repeated_id=st.sampled_from(["stop", "answer", "rename"]),
+    excess_calls=st.sampled_from(["stop", "refuse"]),
+    batch=st.sampled_from(["parallel", "parallel", "parallel", "sequential", "sequential", "reject"]),
+    max_parallel=st.integers(1, 3),
+    model_retries=st.integers(0, 2),
+    repairs=st.integers(0, 2),
+    wrap_up=st.booleans(),
+    max_identical_turns=st.none() | st.integers(1, 2),
+)
+TICKS = st.sampled_from([0.0] * 12 + [0.5, 1.0, 2.0, -1.0])
+TOLD = [Usage(input_tokens=4, output_tokens=written, cost_usd=cost) for written in (0, 1, 6) for cost in (0.0, 0.25, 0.5)]
+UNTOLD = [Usage(input_tokens=4, output_tokens=1), Usage(output_tokens=1, cost_usd=0.25)]
+USAGES = st.sampled_from([*TOLD, *TOLD, None, *UNTOLD])
+EAGER = rarely(False, True)  #: polls are answered at once
+ANY_NAME = st.sampled_from(NAMES)
+OUTCOMES = st.sampled_from(["ok", "ok", "failed", "denied", "timed_out", "interrupted"])
+VERDICTS = st.sampled_from([True, True, False, None])
+FATES = st.sampled_from(["rerun", "rerun", "ok", "failed", "unknown", None])
+CANCEL_AT = st.one_of([st.none()] * 3 + [st.integers(1, 12)])
+
+
+def spoil(thing: Any) -> None:
+    """What a hostile player does with what it is handed: empty all that can be emptied, however deep."""
+    if isinstance(thing, list | dict):
+        for one in list(thing.values() if isinstance(thing, dict) else thing):
+            spoil(one)
+        thing.clear()
+    elif isinstance(thing, tuple):
+        for one in thing:
+            spoil(one)
+    elif attrs.has(type(thing)):
+        for field in attrs.fields(type(thing)):
+            spoil(getattr(thing, field.name))
+            with pytest.raises(attrs.exceptions.FrozenInstanceError):
+                setattr(thing, field.name, None)
+
+
+def resolution(call: Call, fate: str) -> Resolution:
+    """Somebody's word on a lost call."""
+    if fate in ("rerun", "unknown"):
+        return Resolution(call.step, call.place, fate == "rerun")
+    return Resolution(call.step, call.place, result=CallResult.of(call, fate, "found out"))
+
+
+def waiting(*kinds: type[Any]) -> Any:
+    """The rule is for a run that waits for one of these."""
+    return precondition(lambda self: self.asked(*kinds) is not None)
+
+
+model_asked = waiting(AskModel, InterruptModel)
+calls_running = waiting(StartCalls, InterruptCalls)
+
+# --- the play ---------------------------------------------------------------------------------------------
+
+
+class Played(RuleBasedStateMachine):
+    """Runs one after the other, driven by hand, each going on from the history of the one before."""
+
+    @initialize(budget=BUDGETS, policy=POLICIES, cancel_at=CANCEL_AT, eager=EAGER)
+    def begins(self, budget: Budget, policy: Policy, cancel_at: int | None, eager: bool) -> None:
+        self.now, self.last_id = 0.0, 0
+        self.start(None, budget, policy, cancel_at, eager)
+
+    def start(
+        self, history: History | None, budget: Budget, policy: Policy, cancel_at: int | None, eager: bool
+    ) -> None:
+        self.loop = Loop("go", tools=TOOLS, history=history, budget=budget, policy=policy, at=self.now)
+        self.first = self.loop.snapshot
+        self.account = Account.of(self.first, sealed=True)
+        self.cancel_at, self.polls = cancel_at, 0
+        self.most_steps, self.calls, self.reruns, self.resumed, self.answers = budget.max_steps, 0, 0, 0, 0
+        self.poll(eager)
+
+    # --- what a host does -----------------------------------------------------------------------------------
+
+    def asked(self, *kinds: type[Any]) -> Any:
+        """The first outstanding request of these kinds."""
+        return next((one for one in self.loop.waiting if isinstance(one, kinds)), None)
+
+    def at(self, tick: float) -> float:
+        self.now += tick
+        return self.now
+
+    def tell(self, event: Event, eager: bool = False) -> None:
+        before = self.loop.snapshot
+        self.saw(before, self.loop.send(event), eager)
+
+    def saw(self, before: Snapshot, advanced: Advance, eager: bool) -> None:
+        """Every promise holds; then all that players are handed is spoiled."""
+        move = Move(self.loop.definition, before, advanced, self.account)
+        assert broken(move) == {}
+        self.account = move.told
+        self.answers += advanced.event.answers
+        for request in self.loop.requests:
+            if isinstance(request, AskModel):
+                spoil([list(request.messages), list(request.tools)])
+                request.messages.clear()
+            spoil([call.arguments for call in getattr(request, "calls", ())])
+        spoil([list(advanced.snapshot.history), advanced.event])
+        self.poll(eager)
+
+    def poll(self, eager: bool) -> None:
+        """Look for a cancel as long as the machine asks for it."""
+        while eager and self.asked(PollCancel):
+            self.polled(0.0)
+
+    @waiting(PollCancel)
+    @rule(tick=TICKS)
+    def polled(self, tick: float) -> None:
+        self.polls += 1
+        self.tell(CancelPolled(self.polls == self.cancel_at, at=self.at(tick)))
+
+    # --- the model ------------------------------------------------------------------------------------------
+
+    def replies(self, reply: dict[str, Any], tick: float, eager: bool) -> None:
+        before = self.loop.snapshot
+        self.saw(before, self.loop.replied(reply, at=self.at(tick)), eager)
+        spoil(reply)
+
+    def asks(self, wanted: list[tuple[str, Any]], usage: Usage | None, tick: float, eager: bool, **more: Any) -> None:
+        """Ask for calls; the place of a name that is blank repeats the id before."""
+        calls = []
+        for name, n in wanted:
+            self.last_id += not name.startswith("again ")
+            name = name.removeprefix("again ")
+            calls.append({"id": f"c{self.last_id}", "name": name, "arguments": {"n": n}})
+        self.calls += len(calls)
+        self.replies({"kind": "calls", "calls": calls, "usage": usage, **more}, tick, eager)
+
+    @model_asked
+    @rule(name=ANY_NAME, text=st.sampled_from(["", "so"]), usage=USAGES, tick=TICKS, eager=EAGER)
+    def asks_for_one_call(self, name: str, text: str, usage: Usage | None, tick: float, eager: bool) -> None:
+        self.asks([(name, 1)], usage, tick, eager, text=text)
+
+    @model_asked
+    @rule(usage=USAGES, tick=TICKS, eager=EAGER)
+    def asks_the_same(self, usage: Usage | None, tick: float, eager: bool) -> None:
+        last = self.account.last
+        again = [(call.name, call.arguments["n"]) for call in last.turn.calls] if last else []
+        self.asks(again or [("look", 1)], usage, tick, eager)
+
+    @model_asked
+    @rule(names=st.lists(ANY_NAME, min_size=2, max_size=3), usage=USAGES, tick=TICKS, eager=EAGER)
+    def asks_for_a_batch(self, names: list[str], usage: Usage | None, tick: float, eager: bool) -> None:
+        self.asks([(name, 1) for name in names], usage, tick, eager)
+
+    @model_asked
+    @rule(names=st.lists(ANY_NAME, min_size=1, max_size=2), usage=USAGES, tick=TICKS, eager=EAGER)
+    def repeats_an_id(self, names: list[str], usage: Usage | None, tick: float, eager: bool) -> None:
+        self.asks([(f"again {name}", 1) for name in names], usage, tick, eager)
+
+    @model_asked
+    @rule(name=ANY_NAME, n=st.sampled_from(["none", None, 1.5]), usage=USAGES, tick=TICKS, eager=EAGER)
+    def gives_wrong_arguments(self, name: str, n: Any, usage: Usage | None, tick: float, eager: bool) -> None:
+        self.asks([(name, n), ("look", 1)], usage, tick, eager)
+
+    @model_asked
+    @rule(names=st.permutations(["pay", "peek", "look"]), usage=USAGES, tick=TICKS, eager=EAGER)
+    def asks_for_what_needs_approval(self, names: list[str], usage: Usage | None, tick: float, eager: bool) -> None:
+        self.asks([(name, 1) for name in names[:2]], usage, tick, eager)
+
+    @model_asked
+    @rule(stop=st.sampled_from(["length", "refusal"]), usage=USAGES, tick=TICKS, eager=EAGER)
+    def is_cut_while_it_asks(self, stop: str, usage: Usage | None, tick: float, eager: bool) -> None:
+        self.asks([("look", 1)], usage, tick, eager, stop=stop)
+
+    @model_asked
+    @rule(text=rarely(" ", "done"), stop=rarely("tool_use", ""), usage=USAGES, tick=TICKS, eager=EAGER)
+    def answers_it(self, text: str, stop: str, usage: Usage | None, tick: float, eager: bool) -> None:
+        self.replies({"kind": "final", "text": text, "stop": stop, "usage": usage}, tick, eager)
+
+    @model_asked
+    @rule(reply=st.sampled_from(["nonsense", "calls", "call"]), usage=USAGES, tick=TICKS, eager=EAGER)
+    def talks_nonsense(self, reply: str, usage: Usage | None, tick: float, eager: bool) -> None:
+        self.replies({"kind": reply, "usage": usage}, tick, eager)
+
+    @model_asked
+    @rule(
+        retryable=rarely(False, True, 4),
+        timed_out=rarely(True, False),
+        pause=st.sampled_from([None, 1.0]),
+        usage=st.sampled_from([None, None, None, *TOLD, *UNTOLD]),
+        tick=TICKS,
+        eager=EAGER,
+    )
+    def fails(
+        self, retryable: bool, timed_out: bool, pause: float | None, usage: Usage | None, tick: float, eager: bool
+    ) -> None:
+        self.tell(ModelFailed("down", "", retryable, pause, timed_out, usage, at=self.at(tick)), eager)
+
+    # --- tools, approver, and who knows what became of a call -------------------------------------------------
+
+    @calls_running
+    @rule(place=st.integers(0, 2), tick=TICKS, eager=EAGER)
+    def succeeds(self, place: int, tick: float, eager: bool) -> None:
+        calls = self.asked(StartCalls, InterruptCalls).calls
+        call = calls[place % len(calls)]
+        self.tell(CallReturned(self.loop.perform(call), at=self.at(tick)), eager)
+
+    @calls_running
+    @rule(place=st.integers(0, 2), outcome=OUTCOMES, usage=st.sampled_from([None, None, None, *TOLD, *UNTOLD]), tick=TICKS, eager=EAGER)
+    def returns(self, place: int, outcome: str, usage: Usage | None, tick: float, eager: bool) -> None:
+        calls = self.asked(StartCalls, InterruptCalls).calls
+        call = calls[place % len(calls)]
+        self.tell(CallReturned(CallResult.of(call, outcome, "1"), usage, at=self.at(tick)), eager)
+
+    @calls_running
+    @rule(place=st.integers(0, 2), tick=TICKS, eager=EAGER)
+    def is_lost(self, place: int, tick: float, eager: bool) -> None:
+        calls = self.asked(StartCalls, InterruptCalls).calls
+        call = calls[place % len(calls)]
+        self.tell(CallLost(call.step, call.place, at=self.at(tick)), eager)
+
+    @waiting(AskApproval)
+    @rule(verdicts=st.tuples(VERDICTS, VERDICTS), tick=TICKS, eager=EAGER)
+    def is_decided(self, verdicts: tuple[bool | None, ...], tick: float, eager: bool) -> None:
+        calls = self.asked(AskApproval).calls
+        given = dict(zip(calls, verdicts, strict=False))
+        words = [Decision(call.step, call.place, said) for call, said in given.items() if said is not None]
+        self.tell(ApprovalGiven(tuple(words or [Decision(*calls[-1].key, True)]), at=self.at(tick)), eager)
+
+    @waiting(ResolveCalls)
+    @rule(fates=st.tuples(FATES, FATES, FATES), tick=TICKS, eager=EAGER)
+    def is_resolved(self, fates: tuple[str | None, ...], tick: float, eager: bool) -> None:
+        calls = self.asked(ResolveCalls).calls
+        given = dict(zip(calls, fates, strict=False))
+        words = [resolution(call, fate) for call, fate in given.items() if fate is not None]
+        words = words or [resolution(calls[-1], "unknown")]
+        self.reruns += sum(word.rerun for word in words)
+        self.tell(CallsResolved(tuple(words), at=self.at(tick)), eager)
+
+    # --- what comes from outside ------------------------------------------------------------------------------
+
+    @rule(what=st.sampled_from(["stored", "resumed", "resumed with", "cancelled", "strays"]), budget=BUDGETS, eager=EAGER)
+    def meanwhile(self, what: str, budget: Budget, eager: bool) -> None:
+        accepted = self.loop.definition.accepts(self.loop.snapshot.state)
+        if what == "cancelled" and "CancelRequested" in accepted:
+            self.tell(CancelRequested(at=self.now))
+        elif what.startswith("resumed") and "Resumed" in accepted:
+            self.resume(budget if what == "resumed with" else None)
+        elif what == "stored":
+            self.store()
+        else:
+            self.strays(accepted)
+        self.poll(eager)
+
+    def resume(self, budget: Budget | None) -> None:
+        self.resumed += 1
+        if budget is not None:
+            self.most_steps = max(self.most_steps, budget.max_steps)
+            self.now = 100.0  # this host's clock began elsewhere
+        self.tell(Resumed(budget, at=self.now))
+
+    def store(self) -> None:
+        """A run that was stored goes on as if it had not been."""
+        loop, snapshot = self.loop, self.loop.snapshot
+        text = loop.to_json()
+        self.loop = Loop.from_json(text, tools=TOOLS)
+        assert self.loop.snapshot == snapshot == pickle.loads(pickle.dumps(snapshot)) == copy.deepcopy(snapshot)
+        assert (self.loop.to_json(), self.loop.waiting) == (text, loop.waiting)
+
+    def strays(self, accepted: tuple[str, ...]) -> None:
+        """What fits nowhere changes nothing."""
+        snapshot = self.loop.snapshot
+        for event in STRAY:
+            if type(event).__name__ not in accepted:
+                with pytest.raises(UnexpectedEvent):
+                    self.loop.send(event)
+        assert self.loop.snapshot is snapshot
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.loop.finished)
+    @rule(budget=BUDGETS, policy=POLICIES, cancel_at=CANCEL_AT, eager=EAGER)
+    def goes_on(self, budget: Budget, policy: Policy, cancel_at: int | None, eager: bool) -> None:
+        """Another run begins with the history of the one that ended."""
+        self.look_back()
+        self.start(self.loop.snapshot.history, budget, policy, cancel_at, eager)
+
+    def teardown(self) -> None:
+        self.look_back()
+
+    def look_back(self) -> None:
+        """A replay gives the same run, which took no more answers than a run may."""
+        snapshot = self.loop.snapshot
+        assert replay(self.loop.definition, self.first, snapshot.events, snapshot.rows) == snapshot
+        assert self.answers <= most_answers(self.most_steps, self.calls, self.reruns, self.resumed)
+
+
+TestPlayed = Played.TestCase
+TestPlayed.settings = settings(max_examples=150, stateful_step_count=40, derandomize=True, deadline=None, database=None)

@@ -1,0 +1,450 @@
+"""Untrusted arguments: one table of what is taken for what, and every way a model can write them wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from loopmachine.errors import InvalidTool
+from loopmachine.tools.arguments import Arguments
+
+# --- the table: every kind of JSON value for every kind of schema -------------------------------------------
+
+INTEGER: dict[str, Any] = {"type": "integer"}
+NUMBER: dict[str, Any] = {"type": "number"}
+STRING: dict[str, Any] = {"type": "string"}
+BOOLEAN: dict[str, Any] = {"type": "boolean"}
+NULL: dict[str, Any] = {"type": "null"}
+ARRAY: dict[str, Any] = {"type": "array", "items": INTEGER}
+OBJECT: dict[str, Any] = {"type": "object", "properties": {"n": INTEGER}, "additionalProperties": False}
+WORDS: dict[str, Any] = {"type": "string", "enum": ["red", "5"]}
+WHOLES: dict[str, Any] = {"type": "integer", "enum": [1, 5]}
+MIXED: dict[str, Any] = {"enum": ["red", 5, True, None]}
+OPTIONAL: dict[str, Any] = {"anyOf": [INTEGER, NULL]}
+UNION: dict[str, Any] = {"anyOf": [BOOLEAN, NUMBER, ARRAY]}
+ANY: dict[str, Any] = {}
+
+SCHEMAS = {
+    "integer": INTEGER,
+    "number": NUMBER,
+    "string": STRING,
+    "boolean": BOOLEAN,
+    "null": NULL,
+    "array": ARRAY,
+    "object": OBJECT,
+    "words": WORDS,
+    "wholes": WHOLES,
+    "mixed": MIXED,
+    "optional": OPTIONAL,
+    "union": UNION,
+    "any": ANY,
+}
+
+# For each value, as JSON: what becomes of it for each kind of schema that takes it; all others refuse it.
+SAME = "same"
+TABLE: dict[str, dict[str, str]] = {
+    "null": {"null": SAME, "mixed": SAME, "optional": SAME, "any": SAME},
+    "true": {"boolean": SAME, "mixed": SAME, "union": SAME, "any": SAME},
+    "false": {"boolean": SAME, "union": SAME, "any": SAME},
+    "5": dict.fromkeys(["integer", "number", "wholes", "mixed", "optional", "union", "any"], SAME),
+    "7": dict.fromkeys(["integer", "number", "optional", "union", "any"], SAME),
+    "9007199254740993": dict.fromkeys(["integer", "number", "optional", "union", "any"], SAME),
+    "5.0": {"integer": "5", "number": SAME, "wholes": "5", "mixed": "5", "optional": "5", "union": SAME, "any": SAME},
+    "1e20": {
+        "integer": "100000000000000000000",
+        "number": SAME,
+        "optional": "100000000000000000000",
+        "union": SAME,
+        "any": SAME,
+    },
+    "3.5": {"number": SAME, "union": SAME, "any": SAME},
+    '"red"': {"string": SAME, "words": SAME, "mixed": SAME, "any": SAME},
+    '"Red"': {"string": SAME, "any": SAME},
+    '""': {"string": SAME, "any": SAME},
+    '"five"': {"string": SAME, "any": SAME},
+    '"5"': {
+        "integer": "5",
+        "number": "5",
+        "string": SAME,
+        "words": SAME,
+        "wholes": "5",
+        "mixed": "5",
+        "optional": "5",
+        "union": "5",
+        "any": SAME,
+    },
+    '" 5 "': {
+        "integer": "5",
+        "number": "5",
+        "string": SAME,
+        "wholes": "5",
+        "mixed": "5",
+        "optional": "5",
+        "union": "5",
+        "any": SAME,
+    },
+    '"5.0"': {
+        "integer": "5",
+        "number": "5.0",
+        "string": SAME,
+        "wholes": "5",
+        "mixed": "5",
+        "optional": "5",
+        "union": "5.0",
+        "any": SAME,
+    },
+    '"118.4"': {"number": "118.4", "string": SAME, "union": "118.4", "any": SAME},
+    '"-1e2"': {
+        "integer": "-100",
+        "number": "-100.0",
+        "string": SAME,
+        "optional": "-100",
+        "union": "-100.0",
+        "any": SAME,
+    },
+    '"1e-999"': {"number": "0.0", "string": SAME, "union": "0.0", "any": SAME},
+    '"12345678901234567890.0"': {
+        "integer": "12345678901234567890",
+        "number": "1.2345678901234567e19",
+        "string": SAME,
+        "optional": "12345678901234567890",
+        "union": "1.2345678901234567e19",
+        "any": SAME,
+    },
+    **{
+        json.dumps(text): {"string": SAME, "any": SAME}
+        for text in ["+5", "007", "1_000", "0x10", "5,0", "1 000", "٥", "nan", "NaN", "Infinity", "1e400", "1.", ".5"]
+    },
+    '"true"': {"boolean": "true", "string": SAME, "mixed": "true", "union": "true", "any": SAME},
+    '" FALSE"': {"boolean": "false", "string": SAME, "union": "false", "any": SAME},
+    **{json.dumps(text): {"string": SAME, "any": SAME} for text in ["yes", "1.5.1", "null", "None", "t", "on"]},
+    "[]": {"array": SAME, "union": SAME, "any": SAME},
+    "[1,2]": {"array": SAME, "union": SAME, "any": SAME},
+    '["1",2.0]': {"array": "[1,2]", "union": "[1,2]", "any": SAME},
+    '["x"]': {"any": SAME},
+    '"[1, \\"2\\"]"': {"array": "[1,2]", "string": SAME, "union": "[1,2]", "any": SAME},
+    '"[1,2"': {"string": SAME, "any": SAME},
+    '"[NaN]"': {"string": SAME, "any": SAME},
+    "{}": {"object": SAME, "any": SAME},
+    '{"n":1}': {"object": SAME, "any": SAME},
+    '{"n":"1"}': {"object": '{"n":1}', "any": SAME},
+    '{"m":1}': {"any": SAME},
+    '"{\\"n\\": 1}"': {"object": '{"n":1}', "string": SAME, "any": SAME},
+    '"{\\"n\\": 1, \\"n\\": 2}"': {"string": SAME, "any": SAME},
+    '"\\"{}\\""': {"string": SAME, "any": SAME},
+}
+
+
+def of(schema: dict[str, Any]) -> Arguments:
+    """The arguments of a tool ``f`` with one parameter."""
+    whole = {"type": "object", "properties": {"v": schema}, "required": ["v"], "additionalProperties": False}
+    return Arguments("f", whole, json.loads)
+
+
+@pytest.mark.parametrize("value", TABLE)
+def test_the_table_of_what_is_taken_for_what(value: str) -> None:
+    """Every kind of value is taken unchanged, coerced or refused by every kind of schema as the table says."""
+    taken = {}
+    for kind, schema in SCHEMAS.items():
+        checked, _ = of(schema).check(f'{{"v":{value}}}')
+        if checked is not None:
+            taken[kind] = checked.removeprefix('{"v":').removesuffix("}")
+    same = json.dumps(json.loads(value), separators=(",", ":"), ensure_ascii=False).replace("1e+20", "1e20")
+    assert taken == {kind: same if told == SAME else told for kind, told in TABLE[value].items()}
+
+
+# --- what a model is told -----------------------------------------------------------------------------------
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "ticket_id": INTEGER,
+        "label": {"type": "string", "enum": ["billing", "bug", "other"]},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 9},
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"price": NUMBER, "a b": BOOLEAN},
+                "required": ["price"],
+                "additionalProperties": False,
+            },
+        },
+        "note": {"anyOf": [{"type": "string", "maxLength": 3}, NULL]},
+    },
+    "required": ["ticket_id"],
+    "additionalProperties": False,
+}
+BEGIN = "order was not called; its arguments don't fit:\n"
+
+
+def order(arguments: Any) -> str:
+    """What a model is told of its arguments, as an object or as text."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    checked, told = Arguments("order", ORDER, json.loads).check(text)
+    assert checked is None
+    return told.removeprefix(BEGIN)
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    """All that is wrong is told: where, which value stands there, what is wanted, and the nearest name."""
+    told = order(
+        {
+            "label": "bugg",
+            "limit": 0,
+            "lines": [{"price": "cheap", "a b": "maybe"}, {}, 5],
+            "note": "long",
+            "ticketid": 7,
+            "authorized": True,
+        }
+    )
+    assert told.splitlines() == [
+        "- ticket_id: missing; a whole number is wanted",
+        '- label: "bugg" where one of "billing", "bug", "other" is wanted; did you mean \'bug\'?',
+        "- limit: 0 where a number from 1 on is wanted",
+        '- lines[0].price: "cheap" where a number is wanted',
+        "- lines[0]['a b']: \"maybe\" where true or false is wanted",
+        "- lines[1].price: missing; a number is wanted",
+        "- lines[2]: 5 where an object is wanted",
+        '- note: "long" where text of at most 3 characters is wanted',
+        "- ticketid: there is no 'ticketid' here; did you mean 'ticket_id'?; "
+        "known names: ticket_id, label, limit, lines, note",
+        "- authorized: there is no 'authorized' here; known names: ticket_id, label, limit, lines, note",
+    ]
+
+
+def test_true_is_no_number_and_five_is_no_word() -> None:
+    """True for a whole number and a number for text are refused, each with the value shown."""
+    assert order({"ticket_id": True, "label": 5}).splitlines() == [
+        "- ticket_id: true where a whole number is wanted",
+        '- label: 5 where one of "billing", "bug", "other" is wanted',
+    ]
+
+
+def test_a_long_value_is_shown_cut() -> None:
+    """A value of a million characters is shown in 80."""
+    assert order({"ticket_id": "x" * 1_000_000}) == f'- ticket_id: "{"x" * 76}... where a whole number is wanted'
+
+
+def test_many_mistakes_are_told_up_to_twenty() -> None:
+    """Of a thousand mistakes twenty are told, and that there may be more."""
+    told = order({"ticket_id": 1, "lines": [5] * 1000}).splitlines()
+    assert (len(told), told[19:]) == (21, ["- lines[19]: 5 where an object is wanted", "- and there may be more"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ('["x"]', '- the arguments: ["x"] where an object is wanted'),
+        ('"ls"', '- the arguments: "ls" where an object is wanted'),
+        ("7", "- the arguments: 7 where an object is wanted"),
+        ("null", "- the arguments: null where an object is wanted"),
+        ("true", "- the arguments: true where an object is wanted"),
+        ('"[1]"', '- the arguments: "[1]" where an object is wanted'),
+        (json.dumps("[" * 100_000), f'- the arguments: "{"[" * 76}... where an object is wanted'),
+        (json.dumps(json.dumps('{"x": 1}')), '- the arguments: "\\"{\\\\\\"x\\\\\\": 1}\\"" where an object is wanted'),
+        ('{"ticket_id": NaN}', "- ticket_id: NaN where a finite number of at most 4300 digits is wanted"),
+        ('{"ticket_id": -Infinity}', "- ticket_id: -Infinity where a finite number of at most 4300 digits is wanted"),
+        ('{"ticket_id": 1e400}', "- ticket_id: 1e400 where a finite number of at most 4300 digits is wanted"),
+        (
+            '{"ticket_id": ' + "1" * 5000 + "}",
+            f"- ticket_id: {'1' * 77}... where a finite number of at most 4300 digits is wanted",
+        ),
+        ('{"ticket_id": 1, "ticket_id": 1}', '- the arguments: the name "ticket_id" is given twice in one object'),
+        (
+            '{"ticket_id": 1, "lines": [{"price": 1, "price": 2}]}',
+            '- the arguments: the name "price" is given twice in one object',
+        ),
+        ('"{\\"a\\": 1, \\"a\\": 2}"', '- the arguments: the name "a" is given twice in one object'),
+        ('{"ticket_id": 1, "note": "\\ud800"}', '- note: "\\ud800" holds half of a character, a lone surrogate'),
+        (
+            '{"ticket_id": 1, "\\udfff": 1}',
+            '- the arguments: the name "\\udfff" holds half of a character, a lone surrogate',
+        ),
+        ("[" * 100_000, "- lists and objects nest deeper than 64 levels"),
+        ("[" * 100_000 + "]" * 100_000, "- lists and objects nest deeper than 64 levels"),
+    ],
+)
+def test_odd_arguments_get_a_clear_sentence(arguments: str, told: str) -> None:
+    """What is JSON and no object, or holds what can't be kept, is told as what it is."""
+    assert order(arguments) == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ('{"ticket_id": 1,,}', "Expecting property name enclosed in double quotes at character 16, near "),
+        ('{"ticket_id": 1', "Expecting ',' delimiter at character 15, near "),
+        ('{"ticket_id": 1} {}', "Extra data at character 17, near "),
+        ("ticket_id=1", "Expecting value at character 0, near "),
+        ("{'ticket_id': 1}", "Expecting property name enclosed in double quotes at character 1, near "),
+        ('{"note": "a\nb"}', "Invalid control character at character 11, near "),
+        ("``````{}", "Expecting value at character 0, near "),
+    ],
+)
+def test_text_that_is_no_json_is_answered_never_repaired(arguments: str, why: str) -> None:
+    """Text that is no JSON is answered with what is wrong, where, and what stands there."""
+    checked, told = Arguments("order", ORDER, json.loads).check(arguments)
+    around = told.removeprefix(f"order was not called; its arguments are not JSON: {why}")
+    assert (checked, around.removesuffix("; one JSON object is wanted")) == (None, repr(arguments[:40]))
+
+
+LOOSE = Arguments(
+    "f",
+    {"type": "object", "properties": {"n": INTEGER, "s": STRING, "any": {}}, "additionalProperties": False},
+    json.loads,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "checked"),
+    [
+        ("", "{}"),
+        (" \n", "{}"),
+        ("``````", "{}"),
+        ("```json\n```", "{}"),
+        ("```\n{}\n```", "{}"),
+        ('```json\n{"n": 1}\n```', '{"n":1}'),
+        ('  ```JSON {"n": 1}```\n', '{"n":1}'),
+        ('"{\\"n\\": 1}"', '{"n":1}'),
+        ('```\n"{\\"n\\": \\"1\\"}"\n```', '{"n":1}'),
+        ('{"any": {"b": 1, "a": 2}, "s": "x", "n": 1}', '{"n":1,"s":"x","any":{"b":1,"a":2}}'),
+        ('{"n": 9007199254740993}', '{"n":9007199254740993}'),
+        ('{"n": "1234567890123456789"}', '{"n":1234567890123456789}'),
+        ('{"n": "99999999999999999999"}', '{"n":99999999999999999999}'),
+        ('{"n": ' + "9" * 4300 + "}", '{"n":' + "9" * 4300 + "}"),
+        ('{"s": "\\ud83c\\udf78"}', '{"s":"🍸"}'),
+        ('{"s": "```{}```"}', '{"s":"```{}```"}'),
+        ('{"s": "{\\"a\\": 1}"}', '{"s":"{\\"a\\": 1}"}'),
+        ('{"s": "a\\"b\\\\"}', '{"s":"a\\"b\\\\"}'),
+        ('{"s": "\\u0022"}', '{"s":"\\""}'),
+        ('{"any": ' + "[" * 63 + "]" * 63 + "}", '{"any":' + "[" * 63 + "]" * 63 + "}"),
+        ('{"any": [' + ",".join(["{}"] * 100) + "]}", '{"any":[' + ",".join(["{}"] * 100) + "]}"),
+    ],
+)
+def test_what_is_meant_is_taken_without_loss(text: str, checked: str) -> None:
+    """A fence, blank text and an object in a JSON string are read; digits, characters and text stay as they are."""
+    assert LOOSE.check(text) == (checked, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"any": ' + "[" * 64 + "]" * 64 + "}",
+        '{"any": ' + "[" * 900 + "]" * 900 + "}",
+        '{"any": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+)
+def test_arguments_that_nest_too_deep_are_told(text: str) -> None:
+    """Sixty-five levels are refused by a sentence, and so are a hundred thousand."""
+    checked, told = LOOSE.check(text)
+    assert (checked, told.endswith("lists and objects nest deeper than 64 levels")) == (None, True)
+
+
+def test_text_read_as_lists_does_not_hide_depth() -> None:
+    """Lists written as text inside lists are counted with the lists that they are read into."""
+    rows: dict[str, Any] = {"type": "array", "items": {"$ref": "#/$defs/rows"}}
+    schema = {"type": "object", "properties": {"rows": rows}, "$defs": {"rows": rows}}
+    inner = json.dumps("[" * 40 + "]" * 40)
+    checked, told = Arguments("f", schema, json.loads).check('{"rows": ' + "[" * 40 + inner + "]" * 40 + "}")
+    assert (checked, told.endswith(": lists and objects nest deeper than 64 levels")) == (None, True)
+    assert Arguments("f", schema, json.loads).check(json.dumps({"rows": "[[],[]]"})) == ('{"rows":[[],[]]}', "")
+
+
+def test_a_tree_of_unions_takes_no_more_than_its_size() -> None:
+    """A recursive union, which tries every form at every level, is told of in bounded steps, however deep."""
+    node: dict[str, Any] = {"$ref": "#/$defs/node"}
+    forms = [{"type": "object", "properties": {"kid": node, "n": INTEGER, mark: {}}} for mark in ("a", "b", "c", "d")]
+    schema = {"type": "object", "properties": {"kid": node}, "$defs": {"node": {"anyOf": forms}}}
+    checked, told = Arguments("f", schema, json.loads).check('{"kid":' * 60 + '{"n":"x"}' + "}" * 60)
+    assert (checked, told[-38:]) == (None, '...: "x" where a whole number is wanted'[-38:])
+
+
+def _refuse_thirteen(text: str) -> Any:
+    value = json.loads(text)
+    if value.get("n") == 13:
+        raise RuntimeError("unlucky")
+    return value
+
+
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def _raise_mute(text: str) -> Any:
+    raise _Mute
+
+
+def test_what_a_class_refuses_is_the_models_to_mend() -> None:
+    """An exception of whoever makes typed values of the arguments is told, whatever it is; never raised."""
+    schema = {"type": "object", "properties": {"n": INTEGER}, "additionalProperties": False}
+    picky = Arguments("f", schema, _refuse_thirteen)
+    told = [picky.check('{"n": 12}'), picky.check('{"n": 13}'), Arguments("f", schema, _raise_mute).check("{}")]
+    assert told == [
+        ('{"n":12}', ""),
+        (None, "f was not called; its arguments don't fit:\n- RuntimeError: unlucky"),
+        (None, "f was not called; its arguments don't fit:\n- _Mute: "),
+    ]
+
+
+def test_a_schema_of_no_object_is_refused() -> None:
+    """Arguments are an object; a schema that wants anything else is refused with all else that is wrong in it."""
+    with pytest.raises(InvalidTool) as caught:
+        Arguments("f", {"type": "array", "if": {}}, json.loads)
+    assert str(caught.value).splitlines() == [
+        "f: its input_schema can't be used:",
+        "- if: this keyword can't be checked; leave it out, and check it in the tool",
+        '- type: the arguments of a tool are an object, not "array"',
+    ]
+
+
+# --- anything at all ----------------------------------------------------------------------------------------
+
+PIECES = st.sampled_from(
+    ['"', "\\", "{", "}", "[", "]", ":", ",", "n", '"n"', '"s":', '"any":', "1", "NaN", "\ud800", "\\ud800", "```", " "]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text() | st.lists(PIECES, max_size=12).map("".join))
+@example("\ud800")
+@example('{"s": "\ud800"}')
+@example('"\ud800"')
+@example("\x00")
+def test_no_text_makes_it_raise(text: str) -> None:
+    """Whatever is written, there are either checked arguments or a sentence, and both can be sent as UTF-8."""
+    checked, told = LOOSE.check(text)
+    assert (checked is None) == bool(told)
+    (checked or told).encode()
+
+
+def _name(name: str, escaped: bool) -> str:
+    return '"' + "".join(f"\\u{ord(letter):04x}" for letter in name) + '"' if escaped else f'"{name}"'
+
+
+ODD = ['""', '"\\u0022\\u0022"', '"\\"\\""', '"\\\\"', "1", '{"a":1}', '{"a":1,"a":""}', '{"a\\u0022":0}']
+NAMED = st.builds(_name, st.sampled_from(["a", "b", "c"]), st.booleans())
+PAIRS = st.lists(st.tuples(NAMED, st.sampled_from(ODD)), max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PAIRS)
+@example([('"a"', "1"), ('"a"', '"\\u0022\\u0022"')])
+def test_a_name_given_twice_is_always_seen(pairs: list[tuple[str, str]]) -> None:
+    """However names and values are escaped, a name twice in one object is refused and no other object is."""
+    twice = []
+
+    def seen(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice.append(len(dict(found)) != len(found))
+        return dict(found)
+
+    text = "{" + ",".join(f"{name}: {value}" for name, value in pairs) + "}"
+    json.loads(text, object_pairs_hook=seen)
+    schema = {"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "additionalProperties": False}
+    checked, _ = Arguments("f", schema, json.loads).check(text)
+    assert (checked is None) == any(twice)

@@ -1,0 +1,429 @@
+"""Functions as tools: what the model is told of them, and how its arguments become a call of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import attrs
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
+from msgspec import Meta
+
+from loopmachine.errors import InvalidTool
+from loopmachine.tools import Context
+from loopmachine.tools.signature import docstring, is_async, is_context, name_of, of_function, of_handler
+
+GOOGLE = """Find a ticket.
+
+    Looks in the archive too.
+
+    Args:
+        ticket_id (int): Which ticket,
+            from 1.
+        deep: Whether to look
+            everywhere.
+
+    Returns:
+        The ticket.
+    """
+NUMPY = """Find a ticket.
+
+    Looks in the archive too.
+
+    Parameters
+    ----------
+    ticket_id : int
+        Which ticket,
+        from 1.
+    deep : bool
+        Whether to look everywhere.
+    """
+SPHINX = """Find a ticket.
+
+    Looks in the archive too.
+
+    :param int ticket_id: Which ticket,
+        from 1.
+    :param deep: Whether to look everywhere.
+    """
+
+
+@dataclasses.dataclass
+class Place:
+    x: int
+    inner: Place | None = None
+
+
+@attrs.frozen
+class Fixed:
+    n: int = 0
+
+
+class Loose(msgspec.Struct):
+    n: int = 0
+
+
+CONTEXT = Context(data="me")
+
+
+def call(function: Callable[..., Any], arguments: Any) -> Any:
+    """Call a function with arguments that fit its schema, as the toolbox does."""
+    signature = of_function(function, name_of(function))
+    Draft202012Validator.check_schema(signature.schema)
+    Draft202012Validator(signature.schema).validate(arguments)
+    args, kwargs = signature.bind(json.dumps(arguments), CONTEXT)
+    return function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX])
+def test_the_texts_come_from_the_docstring(text: str) -> None:
+    """Google, NumPy and Sphinx docstrings give the description and the text of each parameter."""
+
+    def find(ticket_id: int, deep: bool = False, other: str = "") -> None: ...
+
+    find.__doc__ = text
+    signature = of_function(find, "find")
+    assert (signature.description, json.dumps(signature.schema)) == (
+        "Find a ticket.\n\nLooks in the archive too.",
+        json.dumps(
+            {
+                "type": "object",
+                "properties": {
+                    "ticket_id": {"description": "Which ticket, from 1.", "type": "integer"},
+                    "deep": {"description": "Whether to look everywhere.", "type": "boolean", "default": False},
+                    "other": {"type": "string", "default": ""},
+                },
+                "required": ["ticket_id"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+
+
+def test_a_docstring_may_say_little_or_nothing() -> None:
+    """Without a docstring there are no texts; one without a description tells of the parameters."""
+
+    def silent() -> None: ...
+
+    def terse() -> None:
+        """:param a: the a"""
+
+    assert [docstring(silent), docstring(terse)] == [("", {}), ("", {"a": "the a"})]
+
+
+def test_a_text_in_the_hint_goes_before_the_docstring() -> None:
+    """What a hint says of its parameter is more exact than what the docstring says."""
+
+    def f(a: Annotated[int, Meta(description="from the hint")]) -> None:
+        """Go.
+
+        :param a: from the docstring
+        """
+
+    assert of_function(f, "f").schema["properties"]["a"]["description"] == "from the hint"
+
+
+def test_every_kind_of_parameter_is_called_as_it_must_be() -> None:
+    """Positional-only, ordinary and keyword-only parameters, and the Context among them, all get their own."""
+
+    def f(a: int, ctx: Context, b: int = 5, /, c: int = 6, *, d: int, more: Context | None = None) -> Any:
+        return a, ctx, b, c, d, more
+
+    assert [call(f, {"a": 1, "b": 2, "c": 3, "d": 4}), call(f, {"a": 1, "d": 4})] == [
+        (1, CONTEXT, 2, 3, 4, CONTEXT),
+        (1, CONTEXT, 5, 6, 4, CONTEXT),
+    ]
+
+
+def test_a_positional_parameter_left_out_ends_the_positional_ones() -> None:
+    """Where one that may be left out is left out, those after it take their defaults too."""
+
+    def f(a: int = 1, b: int = 2, /) -> Any:
+        return a, b
+
+    assert [call(f, {"a": 5}), call(f, {})] == [(5, 2), (1, 2)]
+
+
+def test_the_context_is_hidden_from_the_model() -> None:
+    """A parameter annotated Context is no part of the schema, wherever it stands."""
+
+    def f(ctx: Context, a: int, other: Context | None = None) -> None: ...
+
+    signature = of_function(f, "f")
+    assert (list(signature.schema["properties"]), signature.contexts) == (["a"], ("ctx", "other"))
+
+
+@pytest.mark.parametrize(
+    ("hint", "hidden"),
+    [
+        (Context, True),
+        (Context | None, True),
+        (Context | int, False),
+        (int | None, False),
+        (Callable[[int], str], False),
+    ],
+)
+def test_only_a_context_is_filled_by_the_host(hint: Any, hidden: bool) -> None:
+    """Context, or Context or None, is filled; nothing else is."""
+    assert is_context(hint) == hidden
+
+
+def test_typed_values_reach_the_function() -> None:
+    """A dataclass with another in it comes as such."""
+
+    def f(p: Place, ps: list[Place]) -> Any:
+        return p, ps
+
+    assert call(f, {"p": {"x": 1, "inner": {"x": 2}}, "ps": [{"x": 3}]}) == (Place(1, Place(2)), [Place(3)])
+
+
+def test_no_two_calls_share_a_default() -> None:
+    """A default that a call could change is new in each call; one that can't, or that marks absence, is itself."""
+    absent = object()
+    held: list[Any] = [[], {}, set(), bytearray(), Place(1), Loose()]
+
+    def f(
+        a: list[int] = held[0],
+        b: dict[str, int] = held[1],
+        c: set[int] = held[2],
+        d: bytearray = held[3],
+        e: Place = held[4],
+        g: Loose = held[5],
+        h: object = absent,
+        i: tuple[int, ...] = (),
+    ) -> list[Any]:
+        return [a, b, c, d, e, g, h, i]
+
+    first, second = call(f, {}), call(f, {})
+    assert first == second == [*held, absent, ()]
+    assert [one is other for one, other in zip(first, held, strict=False)] == [False] * 6
+    assert [one is other for one, other in zip(first, second, strict=True)] == [False] * 6 + [True] * 2
+
+
+def test_no_two_calls_share_an_argument() -> None:
+    """The same checked arguments, as of a rerun, are new in each call."""
+
+    def f(a: list[int], b: Any) -> None: ...
+
+    signature = of_function(f, "f")
+    first, second = (signature.bind('{"a":[1],"b":{"c":[]}}', CONTEXT)[1] for _ in range(2))
+    first["a"].append(2)
+    first["b"]["c"].append(3)
+    assert second == {"a": [1], "b": {"c": []}}
+
+
+class Desk:
+    """A desk with tools in it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def method(self, n: int) -> str:
+        """A method."""
+        return f"{self.name}{n}"
+
+    @classmethod
+    def of_class(cls, n: int) -> str:
+        """A class method."""
+        return f"{cls.__name__}{n}"
+
+    @staticmethod
+    def static(n: int) -> str:
+        """A static method."""
+        return f"static{n}"
+
+    def __call__(self, n: int) -> str:
+        """A call."""
+        return f"called{n}"
+
+
+class AsyncDesk:
+    """Called, it is to be awaited."""
+
+    async def __call__(self, n: int) -> None: ...
+
+
+async def wait(n: int) -> None:
+    """An async function."""
+
+
+@functools.wraps(wait)
+def blocking(n: int) -> int:
+    """Looks like an async function and is none."""
+    return n
+
+
+def fetch(url: str, n: int, key: str = "", depth: int = 1) -> str:
+    """Fetch it.
+
+    :param n: how many
+    """
+    return f"{url} {n} {key} {depth}"
+
+
+MARKED = functools.partial(fetch, key="a")
+MARKED.mark = 1  # type: ignore[attr-defined]  # a partial with attributes is kept whole by another
+
+CALLABLES: list[tuple[Any, str, str, bool, Any]] = [
+    (Desk("d").method, "method", "A method.", False, "d1"),
+    (Desk.of_class, "of_class", "A class method.", False, "Desk1"),
+    (Desk.static, "static", "A static method.", False, "static1"),
+    (Desk("d"), "Desk", "A desk with tools in it.", False, "called1"),
+    (functools.partial(fetch, "u", key="secret"), "fetch", "Fetch it.", False, "u 1 secret 1"),
+    (
+        functools.partial(MARKED, "u", key="b", depth=2),
+        "fetch",
+        "Fetch it.",
+        False,
+        "u 1 b 2",
+    ),
+    (blocking, "wait", "An async function.", False, 1),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "description", "asynchronous", "value"), CALLABLES)
+def test_whatever_can_be_called_can_be_a_tool(
+    function: Any, name: str, description: str, asynchronous: bool, value: Any
+) -> None:
+    """Methods, partials, wrappers and callables have a name, a description and open parameters."""
+    told = (name_of(function), of_function(function, name).description, is_async(function), call(function, {"n": 1}))
+    assert told == (name, description, asynchronous, value)
+
+
+@pytest.mark.parametrize("function", [wait, AsyncDesk(), functools.partial(wait, 1)])
+def test_what_has_to_be_awaited_is_known(function: Any) -> None:
+    """Async functions are known as such, and so are what wraps them and what is called like them."""
+    assert is_async(function)
+
+
+def test_what_a_partial_fixed_is_hidden_from_the_model() -> None:
+    """A key given by partial is neither told to the model nor taken from it."""
+    schema = of_function(functools.partial(fetch, key="secret"), "fetch").schema
+    assert (list(schema["properties"]), "secret" in json.dumps(schema)) == (["url", "n", "depth"], False)
+
+
+def bare(a, b: int = 0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201  the case
+    """Has no hint."""
+
+
+def spread(*rest: int) -> None:
+    """Takes many."""
+
+
+def keyed(**rest: int) -> None:
+    """Takes any name."""
+
+
+def lost(a: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821  the case
+    """Its type is nowhere."""
+
+
+def strange(a: complex) -> None:
+    """JSON has no such number."""
+
+
+WRONG: list[tuple[Any, str]] = [
+    (bare, "parameter a: it has no type hint; write one, Any if it takes anything"),
+    (
+        Desk.method,
+        "parameter self: it has no type hint; make the tool of the bound method, tool(object.method)",
+    ),
+    (spread, "parameter *rest: 'int': a schema can't tell of it; write out the parameters, or take a list or dict"),
+    (keyed, "parameter **rest: 'int': a schema can't tell of it; write out the parameters, or take a list or dict"),
+    (
+        lost,
+        "parameter a: its hint 'Nowhere' can't be read: name 'Nowhere' is not defined; "
+        "define the type where the function can see it",
+    ),
+    (
+        strange,
+        "parameter a: its type has no schema: complex has no JSON Schema; use a dataclass, or a type of JSON; "
+        "take a type that JSON has, and convert it in the tool",
+    ),
+    (
+        max,
+        "its signature can't be read: no signature found for builtin <built-in function max>; "
+        "wrap it in a function with hints",
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "why"), WRONG)
+def test_what_can_be_no_tool_is_told(function: Any, why: str) -> None:
+    """A signature that no schema describes is refused with the function, the parameter and the remedy."""
+    with pytest.raises(InvalidTool) as caught:
+        of_function(function, "f")
+    assert str(caught.value) == f"f: {why}"
+
+
+def test_a_ready_handler_gets_the_arguments_and_the_context() -> None:
+    """A handler of a ready schema gets plain JSON by keyword, and the Context where it asks for it."""
+
+    def handler(ctx: Context, **arguments: Any) -> Any:
+        return ctx, arguments
+
+    signature = of_handler(handler, "Go.", {"type": "object"})
+    args, kwargs = signature.bind('{"a":[1]}', CONTEXT)
+    assert (handler(*args, **kwargs), signature.description) == ((CONTEXT, {"a": [1]}), "Go.")
+
+
+def test_a_ready_handler_may_have_hints_that_say_nothing() -> None:
+    """Hints that can't be read are none of our business where the schema is ready."""
+    assert [of_handler(one, "", {}).contexts for one in (lost, max)] == [(), ()]
+
+
+def test_hints_are_looked_up_where_the_caller_says() -> None:
+    """A type that is local to a function is found by its name among the names given."""
+
+    def outer() -> dict[str, Any]:
+        @dataclasses.dataclass
+        class Local:
+            n: int
+
+        def tool(local: Local) -> None: ...
+
+        shared: dict[str, Any] = of_function(tool, "tool", {"Local": Local}).schema["$defs"]
+        return shared
+
+    assert list(outer()) == ["Local"]
+
+
+# --- the cases of the shared list ---------------------------------------------------------------------------
+
+
+def test_t03_variadics_are_refused_and_positional_ones_passed_by_position() -> None:
+    """T03: a signature that can't be expressed is refused early; positional-only parameters are passed by position."""
+
+    def g(x: int, /, y: int, *, z: int = 1) -> Any:
+        return x, y, z
+
+    schema = of_function(g, "g").schema
+    assert (list(schema["properties"]), schema["required"], call(g, {"x": 1, "y": 2})) == (
+        ["x", "y", "z"],
+        ["x", "y"],
+        (1, 2, 1),
+    )
+    with pytest.raises(InvalidTool):
+        of_function(spread, "spread")
+
+
+def test_t01_hints_that_are_text_are_resolved_when_the_tool_is_made() -> None:
+    """T01: under ``from __future__ import annotations`` hints are resolved at decoration, not at the call."""
+
+    def f(a: int | None = None, m: Literal["x", "y"] = "x", n: list[int] = []) -> None: ...  # noqa: B006  the case
+
+    assert of_function(f, "f").schema == {
+        "type": "object",
+        "properties": {
+            "a": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
+            "m": {"type": "string", "enum": ["x", "y"], "default": "x"},
+            "n": {"type": "array", "items": {"type": "integer"}, "default": []},
+        },
+        "required": [],
+        "additionalProperties": False,
+    }

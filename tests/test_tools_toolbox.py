@@ -1,0 +1,486 @@
+"""The toolbox: what a model is offered, what the machine is told of its calls, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from loopmachine.errors import Denied
+from loopmachine.records import Call, CallResult, Turn
+from loopmachine.tools import Context, Tool, Toolbox, tool
+from loopmachine.tools.results import result_text
+
+
+@tool(effect="read", max_calls=3)
+def look(ticket_id: int, deep: bool = False) -> dict[str, Any]:
+    """Look at a ticket."""
+    return {"id": ticket_id, "deep": deep}
+
+
+@tool(needs_approval=lambda arguments: arguments["amount"] > 10, sequential=True)
+def pay(amount: int, context: Context) -> str:
+    """Pay it."""
+    if amount > 100:
+        raise Denied("too_much", "at most 100")
+    return f"{context.data} paid {amount}"
+
+
+@tool(effect="idempotent")
+async def wait(seconds: float = 0) -> str:
+    """Wait."""
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+def plain(names: list[str]) -> str:
+    """Join names."""
+    names.append("end")
+    return "-".join(names)
+
+
+BOX = Toolbox([look, pay, wait, plain])
+
+
+def asks(*calls: Call, **fields: Any) -> Turn:
+    """A turn that asks for calls."""
+    return Turn(calls=calls, **fields)
+
+
+def prepared(name: str, arguments: Any = "{}", box: Toolbox = BOX) -> Call:
+    """One call as the machine gets it."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return box.prepare(asks(Call("c1", name, text)), 1, ()).calls[0]
+
+
+def perform(name: str, arguments: Any = "{}", box: Toolbox = BOX, **options: Any) -> tuple[str, str, str]:
+    """Outcome, content and code of one call."""
+    chosen: dict[str, Any] = {"error_text": "message", "max_chars": 100, **options}
+    call = prepared(name, arguments, box)
+    result = box.perform(call, Context(data="ann", call=call), **chosen)
+    assert (result.step, result.place, result.id, result.name) == (1, 0, "c1", name)
+    return result.outcome, result.content, result.code
+
+
+# --- what is offered ----------------------------------------------------------------------------------------
+
+
+def test_a_model_is_offered_the_tools_in_order() -> None:
+    """Schemas have three keys, stand in the order given, and are new each time."""
+    schemas = BOX.schemas()
+    assert [(one["name"], one["description"], list(one["input_schema"]["properties"])) for one in schemas] == [
+        ("look", "Look at a ticket.", ["ticket_id", "deep"]),
+        ("pay", "Pay it.", ["amount"]),
+        ("wait", "Wait.", ["seconds"]),
+        ("plain", "Join names.", ["names"]),
+    ]
+    schemas[0]["input_schema"]["properties"].clear()
+    assert BOX.schemas() != schemas
+
+
+def test_a_toolbox_may_be_empty() -> None:
+    """Without tools nothing is offered."""
+    assert Toolbox().schemas() == []
+
+
+def test_all_that_is_no_tool_is_told_at_once() -> None:
+    """Two tools of one name and things that are no tools are refused together."""
+
+    def bare(n) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001  the case
+
+    with pytest.raises(ValueError, match=r"^tools: ") as caught:
+        Toolbox([look, 5, Tool("look", "", {"type": "object"}, print), bare])
+    assert str(caught.value).removeprefix("tools: ").split("; ") == [
+        "5 can't become a tool",
+        "give a function with type hints",
+        "two tools are named 'look'",
+        "give one another name=",
+        "bare: parameter n: it has no type hint",
+        "write one, Any if it takes anything",
+    ]
+
+
+# --- what the machine is told -------------------------------------------------------------------------------
+
+
+def test_a_call_is_told_with_all_that_the_machine_must_know() -> None:
+    """A known call brings its checked arguments, effect, approval, whether it runs alone, and its tool's limit."""
+    turn = BOX.prepare(
+        asks(
+            Call("a", "look", '{"deep": "true", "ticket_id": "5"}'),
+            Call("b", "pay", '{"amount": 10}'),
+            Call("c", "pay", '{"amount": 11}'),
+            Call("d", "wait", ""),
+            stop="tool_calls",
+            text="Let me see.",
+        ),
+        7,
+        (),
+    )
+    assert turn == asks(
+        Call(
+            "a",
+            "look",
+            '{"deep": "true", "ticket_id": "5"}',
+            step=7,
+            place=0,
+            known=True,
+            checked='{"ticket_id":5,"deep":true}',
+            effect="read",
+            limit=3,
+        ),
+        Call("b", "pay", '{"amount": 10}', step=7, place=1, known=True, checked='{"amount":10}', alone=True),
+        Call(
+            "c",
+            "pay",
+            '{"amount": 11}',
+            step=7,
+            place=2,
+            known=True,
+            checked='{"amount":11}',
+            needs_approval=True,
+            alone=True,
+        ),
+        Call("d", "wait", "", step=7, place=3, known=True, checked="{}", effect="idempotent"),
+        stop="tool_calls",
+        text="Let me see.",
+    )
+
+
+def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
+    """The sentence lists the known names and suggests the nearest; nothing is parsed."""
+    calls = [prepared("loook", "{"), prepared("send_email"), prepared("x" * 100), prepared("look", box=Toolbox())]
+    assert [(call.known, call.checked, call.problem) for call in calls] == [
+        (
+            False,
+            None,
+            "there is no tool named 'loook'; did you mean 'look'?; known tools: look, pay, wait, plain",
+        ),
+        (False, None, "there is no tool named 'send_email'; known tools: look, pay, wait, plain"),
+        (False, None, f"there is no tool named '{'x' * 77}...'; known tools: look, pay, wait, plain"),
+        (False, None, "there is no tool named 'look'; known tools: none"),
+    ]
+
+
+def test_invalid_arguments_are_told_and_need_no_approval_of_a_predicate() -> None:
+    """A call with an extra argument is known, has no checked arguments, and brings the report."""
+    call = prepared("pay", {"amount": 50, "authorized": True})
+    assert (call.known, call.checked, call.needs_approval, call.problem) == (
+        True,
+        None,
+        False,
+        "pay was not called; its arguments don't fit:\n"
+        "- authorized: there is no 'authorized' here; known names: amount",
+    )
+
+
+def test_text_is_coerced_and_true_is_no_number() -> None:
+    """A "5" for a whole number is 5; True is refused."""
+    assert [prepared("look", {"ticket_id": one}).checked for one in ("5", True)] == ['{"ticket_id":5}', None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "needed"),
+    [
+        (lambda arguments: True, True),
+        (lambda arguments: False, False),
+        (lambda arguments: None, True),
+        (lambda arguments: 0, True),
+        (lambda arguments: arguments["absent"], True),
+        (lambda arguments: bool(arguments.pop("n")) and False, False),
+    ],
+)
+def test_a_predicate_that_does_not_answer_wants_approval(
+    answer: Callable[[dict[str, Any]], bool], needed: bool
+) -> None:
+    """Only a clear False lets a call run without approval; what the predicate does to its dict is seen by nobody."""
+
+    def act(n: int) -> None: ...
+
+    call = prepared("act", {"n": 1}, Toolbox([tool(needs_approval=answer)(act)]))
+    assert (call.needs_approval, call.checked) == (needed, '{"n":1}')
+
+
+def test_a_tool_may_always_want_approval() -> None:
+    """A tool that always wants approval wants it of every call."""
+
+    def act() -> None: ...
+
+    box = Toolbox([tool(needs_approval=True)(act)])
+    assert [prepared("act", text, box).needs_approval for text in ("{}", "[]")] == [True, True]
+
+
+def test_a_blank_id_is_replaced_by_a_free_one() -> None:
+    """Blank ids become ids of step and place, free in the run and in the turn, the same at every replay."""
+    turn = asks(Call("", "look"), Call("call_s2_2", "look"), Call(" ", "nothing"), Call("", "look"))
+    first, again = (BOX.prepare(turn, 2, {"call_s2_0"}) for _ in range(2))
+    assert ([call.id for call in first.calls], first == again) == (
+        ["call_s2_0_1", "call_s2_2", "call_s2_2_1", "call_s2_3"],
+        True,
+    )
+
+
+@pytest.mark.parametrize("stop", ["length", "refusal", "malformed_function_call"])
+def test_of_a_turn_that_cannot_be_used_nothing_is_parsed(stop: str) -> None:
+    """The calls of a cut, refused or malformed turn get their identity and nothing else."""
+    turn = BOX.prepare(asks(Call("a", "look", '{"ticket_id": 5}'), Call("", "pay", "{"), stop=stop), 3, ())
+    assert turn.calls == (
+        Call("a", "look", '{"ticket_id": 5}', step=3, place=0),
+        Call("call_s3_1", "pay", "{", step=3, place=1),
+    )
+
+
+def test_a_turn_without_calls_is_left_as_it_is() -> None:
+    """A final needs no preparation."""
+    turn = Turn("done")
+    assert BOX.prepare(turn, 1, ()) is turn
+
+
+def test_what_a_turn_claims_of_its_calls_is_not_believed() -> None:
+    """A turn handed in with calls that say they were prepared is prepared all the same."""
+    forged = Call("a", "nothing", known=True, checked="{}", problem="x")
+    assert BOX.prepare(asks(forged), 1, ()).calls[0].known is False
+    forged = Call("a", "look", "[]", known=True, checked='{"ticket_id":1}', effect="once", limit=99)
+    call = BOX.prepare(asks(forged), 1, ()).calls[0]
+    assert (call.checked, call.effect, call.limit) == (None, "read", 3)
+
+
+# --- the calls ----------------------------------------------------------------------------------------------
+
+
+def test_a_call_brings_its_result() -> None:
+    """What the tool returns is the content; text as it is, anything else as JSON."""
+    assert [perform("look", {"ticket_id": 5}), perform("pay", {"amount": 5})] == [
+        ("ok", '{"id":5,"deep":false}', ""),
+        ("ok", "ann paid 5", ""),
+    ]
+
+
+def test_a_tool_may_deny() -> None:
+    """Denied becomes a denial with its code."""
+    assert perform("pay", {"amount": 101}) == ("denied", "too_much: at most 100", "too_much")
+
+
+def test_a_tool_gets_its_own_copy_of_the_arguments() -> None:
+    """What a tool does to its arguments is not seen by a second run of the same call."""
+    call = prepared("plain", {"names": ["a"]})
+    results = [BOX.perform(call, Context(), error_text="message", max_chars=99).content for _ in range(2)]
+    assert (results, call.checked) == (["a-end", "a-end"], '{"names":["a"]}')
+
+
+def failing(kind: str) -> Any:
+    """Raises, or returns what can't be waited for here."""
+    if kind == "error":
+        raise ValueError("no such ticket")
+    if kind == "stop":
+        raise StopIteration
+    if kind == "coroutine":
+        return asyncio.sleep(0)
+    if kind == "awaitable":
+        return Later()
+    raise KeyboardInterrupt
+
+
+class Later:
+    """Can be awaited, not closed."""
+
+    def __await__(self) -> None: ...
+
+
+FAILING = Toolbox([failing])
+UNAWAITED = "failing returned something to be awaited, and nobody awaits it; define the tool with async def"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "told"),
+    [
+        ("error", {}, ("failed", "ValueError: no such ticket", "")),
+        ("error", {"error_text": "name"}, ("failed", "ValueError", "")),
+        ("error", {"error_text": lambda error: "oh"}, ("failed", "oh", "")),
+        ("error", {"max_chars": 9}, ("failed", "\n[cut: th", "")),
+        ("stop", {}, ("failed", "StopIteration", "")),
+        ("coroutine", {}, ("failed", UNAWAITED, "")),
+        ("awaitable", {}, ("failed", UNAWAITED, "")),
+    ],
+)
+def test_a_tool_that_fails_is_told_of(kind: str, options: dict[str, Any], told: tuple[str, str, str]) -> None:
+    """An exception becomes a failed result as the policy says; so does something to be awaited, which is closed."""
+    assert perform("failing", {"kind": kind}, FAILING, **options) == told
+
+
+def test_what_is_no_exception_of_the_tool_passes_through() -> None:
+    """KeyboardInterrupt is not the tool's."""
+    with pytest.raises(KeyboardInterrupt):
+        perform("failing", {"kind": "interrupt"}, FAILING)
+
+
+def test_a_result_is_cut() -> None:
+    """A result of any kind is at most as long as the policy says."""
+    assert perform("look", {"ticket_id": 5}, max_chars=15)[1] == result_text({"id": 5, "deep": False}, 15)
+
+
+def test_a_call_of_a_tool_that_is_gone_says_so() -> None:
+    """After a restore with other tools a call is answered truthfully: nothing ran."""
+
+    def other(ticket_id: str) -> None: ...
+
+    call = prepared("look", {"ticket_id": 5})
+    boxes = [Toolbox(), Toolbox([tool(name="look")(other)])]
+    told = [box.perform(call, Context(), error_text="message", max_chars=99) for box in boxes]
+    unprepared = BOX.perform(prepared("look", "[]"), Context(), error_text="message", max_chars=99)
+    assert [(one.outcome, one.content) for one in (*told, unprepared)] == [
+        ("unknown_tool", "there is no tool named 'look' any more"),
+        ("invalid_arguments", "look was not called: ticket_id: Expected `str`, got `int`"),
+        (
+            "invalid_arguments",
+            "look was not called; its arguments don't fit:\n- the arguments: [] where an object is wanted",
+        ),
+    ]
+
+
+def test_a_ready_tool_gets_plain_arguments() -> None:
+    """A handler of a ready schema gets what was checked, by keyword, and the Context if it asks."""
+
+    def handler(context: Context, **arguments: Any) -> Any:
+        return [context.data, arguments]
+
+    schema = {"type": "object", "properties": {"when": {"type": "string", "format": "date"}, "n": {"type": "integer"}}}
+    box = Toolbox([Tool("ready", "", schema, handler)])
+    assert perform("ready", {"n": "5", "when": "2024-02-29", "more": [1]}, box) == (
+        "ok",
+        '["ann",{"when":"2024-02-29","n":5,"more":[1]}]',
+        "",
+    )
+
+
+# --- async tools --------------------------------------------------------------------------------------------
+
+
+def performed(box: Toolbox, call: Call, seconds: float | None = None) -> CallResult:
+    """What an async call brings, cancelled after some seconds."""
+
+    async def within() -> CallResult:
+        return await asyncio.wait_for(box.perform_async(call, Context(), error_text="message", max_chars=99), seconds)
+
+    return asyncio.run(within())
+
+
+def test_which_calls_are_async_is_known() -> None:
+    """Async tools are known by their call; an unknown one is not async."""
+    assert [BOX.is_async(prepared(name)) for name in ("wait", "look", "nothing")] == [True, False, False]
+
+
+def test_an_async_tool_brings_its_result() -> None:
+    """What an async tool returns is the content."""
+    call = prepared("wait")
+    assert performed(BOX, call) == CallResult.of(call, "ok", "waited")
+
+
+def test_an_async_tool_is_not_run_as_a_sync_one() -> None:
+    """perform refuses an async tool and says what to use."""
+    with pytest.raises(TypeError, match="wait is async; use perform_async, or run_async"):
+        perform("wait")
+
+
+def test_a_cancellation_passes_through() -> None:
+    """A cancelled async tool is not its own failure: the host knows what it means."""
+    with pytest.raises(asyncio.TimeoutError):
+        performed(BOX, prepared("wait", {"seconds": 30}), 0.001)
+
+
+async def afailing(kind: str) -> Any:
+    """Denies, fails, or returns a coroutine."""
+    if kind == "deny":
+        raise Denied("no")
+    if kind == "nested":
+        return asyncio.sleep(0)
+    raise ValueError("bad")
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "content", "code"),
+    [
+        ("deny", "denied", "no", "no"),
+        ("raise", "failed", "ValueError: bad", ""),
+        ("nested", "failed", UNAWAITED.replace("failing", "afailing"), ""),
+    ],
+)
+def test_an_async_tool_that_fails_is_told_of(kind: str, outcome: str, content: str, code: str) -> None:
+    """Denials and failures of an async tool are results as those of a sync one."""
+    box = Toolbox([afailing])
+    call = prepared("afailing", {"kind": kind}, box)
+    assert performed(box, call) == CallResult.of(call, outcome, content, code)
+
+
+def test_an_async_call_of_a_tool_that_is_gone_says_so() -> None:
+    """After a restore without the tool an async call is answered truthfully too."""
+    assert performed(Toolbox(), prepared("wait")).outcome == "unknown_tool"
+
+
+# --- the cases of the shared list ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ['["x"]', '"ls"', "7", "null", "true"])
+def test_a01_arguments_that_are_no_object_are_answered(text: str) -> None:
+    """A01: arguments that are JSON and no object are the model's mistake: an answer that asks for an object."""
+
+    def f(x: int) -> None: ...
+
+    call = prepared("f", text, Toolbox([f]))
+    assert (call.checked, call.problem.endswith(" where an object is wanted")) == (None, True)
+
+
+def test_a06_json_text_for_text_stays_text() -> None:
+    """A06: text that happens to be JSON is not touched where text is wanted."""
+
+    def f(content: str) -> str:
+        return f"{type(content).__name__} {content}"
+
+    assert perform("f", {"content": '{"a": 1}'}, Toolbox([f])) == ("ok", 'str {"a": 1}', "")
+
+
+def test_a07_no_truth_value_of_text_is_taken() -> None:
+    """A07: "false" is False, "maybe" an error; True is no whole number, and 1 no truth value."""
+
+    def f(flag: bool = False, n: int = 0) -> None: ...
+
+    box = Toolbox([f])
+    given: list[dict[str, Any]] = [
+        {"flag": "false"},
+        {"flag": "TRUE"},
+        {"flag": "maybe"},
+        {"n": True},
+        {"flag": 1},
+        {"n": "42"},
+        {"n": "3.14"},
+        {"n": 3.0},
+    ]
+    calls = [prepared("f", one, box).checked for one in given]
+    assert calls == ['{"flag":false}', '{"flag":true}', None, None, None, '{"n":42}', None, '{"n":3}']
+
+
+def test_a08_large_integers_keep_every_digit() -> None:
+    """A08: whole numbers never go through a float, written as numbers or as text."""
+
+    def f(id: int) -> int:  # noqa: A002  the case
+        return id
+
+    texts = ['{"id": "1234567890123456789"}', '{"id": 9007199254740993}', '{"id": "99999999999999999999"}']
+    assert [perform("f", text, Toolbox([f]))[1] for text in texts] == [
+        "1234567890123456789",
+        "9007199254740993",
+        "99999999999999999999",
+    ]
+
+
+def test_a12_escaped_pairs_are_one_character_and_lone_halves_break_nothing() -> None:
+    """A12: an escaped emoji is read by a real decoder, and half a character in a result can be sent on."""
+
+    def f(s: str) -> str:
+        return f"{len(s)} x\ud835y"
+
+    outcome, content, _ = perform("f", '{"s": "\\ud83c\\udf78"}', Toolbox([f]))
+    assert (outcome, content, content.encode()) == ("ok", "1 x\\ud835y", b"1 x\\ud835y")
