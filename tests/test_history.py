@@ -104,7 +104,8 @@ def test_appending_shares_the_list_and_looks_up_no_more_than_the_new_item() -> N
     shared = log._items = Watched()
     for number in range(100):
         log = log.append(number)
-    assert (log._items is shared, shared.seen, list(log)) == (True, list(range(100)), list(range(100)))
+    seen = list(shared.seen)
+    assert (log._items is shared, seen, list(log)) == (True, list(range(100)), list(range(100)))
 
 
 def test_an_item_of_another_thread_that_comes_between_is_not_ours() -> None:

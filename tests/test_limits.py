@@ -222,6 +222,14 @@ def test_tokens_are_those_read_and_written(read: int | None, written: int | None
     assert usage.tokens == tokens
 
 
+# --- spend ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_has_not_begun_has_spent_nothing() -> None:
+    """Every part of a new spend is zero."""
+    assert set(attrs.astuple(Spend())) == {0}
+
+
 # --- all of them ----------------------------------------------------------------------------------------
 
 

@@ -109,7 +109,7 @@ RUNS_ONE = flying(flight(RUNNING), flight("answered", 1), flight("queued", 2), f
         (RUNS_ONE, returned(call(3)), "(1, 3)] are not among the calls that are running"),
         (RUNS_ONE, returned(call(4)), "(1, 4)] are not among the calls that are running"),
         (RUNS_ONE, returned(call(step=2)), "(2, 0)] are not among the calls that are running"),
-        (RUNS_ONE, returned(call(id="x")), "(1, 0) is the call 'c1_0' of look, not 'x' of look"),
+        (RUNS_ONE, returned(call(id="x")), "(1, 0) is the call 'c1_0' of look, not (1, 0) 'x' of look"),
         (RUNS_ONE, lost(call(1)), "(1, 1)] are not among the calls that are running"),
         (RUNS_ONE, lost(call(-1)), "(1, -1)] are not among the calls that are running"),
         (flying(flight()), returned(call()), "nothing that is asked for waits for it"),

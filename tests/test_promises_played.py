@@ -108,7 +108,9 @@ POLICIES = st.builds(
     max_identical_turns=st.none() | st.integers(1, 2),
 )
 TICKS = st.sampled_from([0.0] * 12 + [0.5, 1.0, 2.0, -1.0])
-TOLD = [Usage(input_tokens=4, output_tokens=written, cost_usd=cost) for written in (0, 1, 6) for cost in (0.0, 0.25, 0.5)]
+TOLD = [
+    Usage(input_tokens=4, output_tokens=written, cost_usd=cost) for written in (0, 1, 6) for cost in (0.0, 0.25, 0.5)
+]
 UNTOLD = [Usage(input_tokens=4, output_tokens=1), Usage(output_tokens=1, cost_usd=0.25)]
 USAGES = st.sampled_from([*TOLD, *TOLD, None, *UNTOLD])
 EAGER = rarely(False, True)  #: polls are answered at once
@@ -188,7 +190,8 @@ class Played(RuleBasedStateMachine):
     def saw(self, before: Snapshot, advanced: Advance, eager: bool) -> None:
         """Every promise holds; then all that players are handed is spoiled."""
         move = Move(self.loop.definition, before, advanced, self.account)
-        assert broken(move) == {}
+        found = broken(move)
+        assert found == {}, found
         self.account = move.told
         self.answers += advanced.event.answers
         for request in self.loop.requests:
@@ -298,7 +301,13 @@ class Played(RuleBasedStateMachine):
         self.tell(CallReturned(self.loop.perform(call), at=self.at(tick)), eager)
 
     @calls_running
-    @rule(place=st.integers(0, 2), outcome=OUTCOMES, usage=st.sampled_from([None, None, None, *TOLD, *UNTOLD]), tick=TICKS, eager=EAGER)
+    @rule(
+        place=st.integers(0, 2),
+        outcome=OUTCOMES,
+        usage=st.sampled_from([None, None, None, *TOLD, *UNTOLD]),
+        tick=TICKS,
+        eager=EAGER,
+    )
     def returns(self, place: int, outcome: str, usage: Usage | None, tick: float, eager: bool) -> None:
         calls = self.asked(StartCalls, InterruptCalls).calls
         call = calls[place % len(calls)]
@@ -331,7 +340,9 @@ class Played(RuleBasedStateMachine):
 
     # --- what comes from outside ------------------------------------------------------------------------------
 
-    @rule(what=st.sampled_from(["stored", "resumed", "resumed with", "cancelled", "strays"]), budget=BUDGETS, eager=EAGER)
+    @rule(
+        what=st.sampled_from(["stored", "resumed", "resumed with", "cancelled", "strays"]), budget=BUDGETS, eager=EAGER
+    )
     def meanwhile(self, what: str, budget: Budget, eager: bool) -> None:
         accepted = self.loop.definition.accepts(self.loop.snapshot.state)
         if what == "cancelled" and "CancelRequested" in accepted:

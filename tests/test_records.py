@@ -23,7 +23,9 @@ from loopmachine.records import (
     CallResult,
     Decision,
     Exchange,
+    Failure,
     Final,
+    Flight,
     Note,
     Resolution,
     Snapshot,
@@ -46,6 +48,7 @@ from tests.facts import (
     malformed,
     polled,
     replied,
+    result,
     snapshot,
     usage,
     walk,
@@ -203,6 +206,12 @@ def test_a_call_is_cautious_by_default() -> None:
     }
 
 
+def test_facts_of_a_call_are_given_by_name() -> None:
+    """After id, name and arguments nothing can be mistaken for something else."""
+    by_name = [field.name for field in attrs.fields(Call) if field.kw_only]
+    assert by_name == [field.name for field in attrs.fields(Call)][3:]
+
+
 def test_a_result_is_that_of_its_call() -> None:
     """A result bears identity, name and the id that is sent back."""
     made = CallResult.of(call(2, step=3, sent_id="other"), "denied", "never", "no")
@@ -277,16 +286,34 @@ def test_a_snapshot_has_no_other_fields() -> None:
 
 
 def test_a_snapshot_begins_with_nothing() -> None:
-    """A new run has used nothing of a budget of ten steps."""
+    """A new run has used nothing of a budget of ten steps, and nothing was said or is under way."""
     new = Snapshot(state="checking_cancel")
-    assert (new.spend, new.budget, new.policy, len(new.history), new.events, new.rows) == (
-        Spend(),
+    something = [field.name for field in attrs.fields(Snapshot) if getattr(new, field.name)]
+    assert (something, new.budget, new.policy, new.spend, new.events, new.rows) == (
+        ["state", "budget", "policy"],
         Budget(),
         Policy(),
-        0,
+        Spend(),
         (),
         (),
     )
+
+
+@pytest.mark.parametrize(
+    ("record", "rest"),
+    [
+        (Failure("busy"), ("", False, None, False)),
+        (Decision(1, 0, approved=True), ("",)),
+        (Resolution(1, 0), (False, None)),
+        (Flight(call(), QUEUED), (0, None)),
+        (result(call()), ("",)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_nobody_said_of_a_record_is_nothing(record: Any, rest: tuple[Any, ...]) -> None:
+    """Fields that were not given are blank, zero, False or None, in this order at the end of the record."""
+    values = attrs.astuple(record, recurse=False)
+    assert values[len(values) - len(rest) :] == rest
 
 
 def test_the_events_and_rows_of_a_snapshot_are_those_taken() -> None:

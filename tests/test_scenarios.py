@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -790,7 +791,12 @@ def test_another_process_executes_what_was_approved(driver: int) -> None:
     stage = Stage((THREADS, ASYNC_THREADS, ASYNC_TASKS)[driver])
     text = stage.run(PAYMENTS).loop.to_json()
     ran = subprocess.run(
-        [sys.executable, "-c", RESUME, str(driver)], input=text, capture_output=True, text=True, check=True
+        [sys.executable, "-c", RESUME, str(driver)],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
     )
     amounts = [{"amount": 1}, {"amount": 2}, {"amount": 3}]
     history = [GO, *PAYMENTS["calls"], *PAID, DONE]

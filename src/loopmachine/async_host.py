@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.hosts import POLL_SECONDS, Host
+from loopmachine.hosts import POLL_SECONDS, Host, passes, unfinished
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import (
     AskApproval,
@@ -132,7 +132,7 @@ class AsyncHost(Host):
     def cut_short(self, why: str) -> None:
         """Cancel the tasks; what runs on a thread can't be, and its outcome is kept."""
         for child in self.children:
-            if isinstance(child, asyncio.Task) and child not in self.cut:
+            if isinstance(child, asyncio.Task) and child not in self.cut and not child.done():
                 self.cut[child] = why
                 child.cancel()
 
@@ -164,15 +164,14 @@ class AsyncHost(Host):
         if call is None:
             self.model_done(child, raised, why)
         elif child.cancelled():
-            self.returned(call, *(("interrupted", why) if why else ("failed", "CancelledError")))
-        elif raised is None:
-            self.tell(CallReturned(child.result(), at=self.clock()))
+            self.returned(CallResult.of(call, *(("interrupted", why) if why else ("failed", "CancelledError"))))
         else:
-            self.returned(call, "interrupted", f"interrupted by {type(raised).__name__}")
-        return None if isinstance(raised, Exception) else raised
+            self.returned(child.result() if raised is None else unfinished(call, raised))
+        return raised if raised is not None and passes(raised) else None
 
-    def returned(self, call: Call, outcome: str, content: str) -> None:
-        self.tell(CallReturned(CallResult.of(call, outcome, content), at=self.clock()))
+    def returned(self, result: CallResult) -> None:
+        """Tell what a call brought."""
+        self.tell(CallReturned(result, at=self.clock()))
 
     def model_done(self, child: Child, raised: BaseException | None, why: str) -> None:
         """Tell what the model brought; what passes through the host is not told."""
@@ -184,7 +183,7 @@ class AsyncHost(Host):
                 self.replied(reply)
         elif why:
             self.tell(ModelFailed("cut_short", why, timed_out=why == DEADLINE, at=self.clock()))
-        elif raised is None or isinstance(raised, Exception):
+        elif raised is None or not passes(raised):
             self.tell(self.loop.failure(raised or asyncio.CancelledError(), at=self.clock()))
 
     async def wind_down(self) -> None:

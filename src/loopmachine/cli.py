@@ -6,8 +6,8 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from importlib.metadata import version
+from pathlib import Path
 
 from loopmachine.errors import LoopError
 

@@ -36,10 +36,8 @@ class ReplayDiverged(LoopError):
     def __init__(self, place: int, event: object, expected: str, got: str) -> None:
         self.place = place
         self.event = event
-        super().__init__(
-            f"event {place}, {'the end' if event is None else type(event).__name__}, does not fit: the record has {expected}, "
-            f"this definition gives {got}"
-        )
+        what = "the end" if event is None else type(event).__name__
+        super().__init__(f"event {place}, {what}, does not fit: the record has {expected}, this definition gives {got}")
 
 
 class ModelError(LoopError):

@@ -9,6 +9,7 @@ import msgspec
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_encode_slowly = json.JSONEncoder(separators=(",", ":"), default=msgspec.to_builtins).encode
 
 
 def freeze(value: Any) -> str:
@@ -23,7 +24,7 @@ def freeze(value: Any) -> str:
             return text
     except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
         pass
-    return json.dumps(value, separators=(",", ":"), default=msgspec.to_builtins)
+    return _encode_slowly(value)
 
 
 def thaw(text: str) -> Any:
@@ -32,3 +33,12 @@ def thaw(text: str) -> Any:
         return _decode(text)
     except (msgspec.MsgspecError, UnicodeError):  # Python's own reader also takes NaN and lone surrogates
         return json.loads(text)
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object of ``text``, None where it holds none. As strict as servers are: no NaN, no lone surrogate."""
+    try:
+        value = _decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -80,12 +80,12 @@ class Ids:
     def add(self, one: str) -> Ids:
         """These ids and one more. One that is in already changes nothing."""
         places, length = self._places, self._length
-        if one in self:
+        if places.get(one, length) < length:
             return self
         if len(places) != length or places.setdefault(one, length) != length:
             places = {kept: place for kept, place in places.items() if place < length}
             places[one] = length
-        ids = Ids.__new__(Ids)
+        ids: Ids = _blank(Ids)
         ids._places = places
         ids._length = length + 1
         return ids
@@ -129,15 +129,20 @@ class History(Sequence[dict[str, Any]]):
     a fresh dict; appending is O(1), ``len`` counts.
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("_entries",)
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries: Log[Any] = Log(entries)
+        self._entries: Log[Any] = Log(entries)
+
+    @property
+    def entries(self) -> Log[Any]:
+        """The history as records: user messages, exchanges, notes, the final."""
+        return self._entries
 
     def append(self, entry: Entry) -> History:
         """This history and one more entry, whole."""
         history: History = _blank(History)
-        history.entries = self.entries.append(entry)
+        history._entries = self._entries.append(entry)
         return history
 
     def __len__(self) -> int:

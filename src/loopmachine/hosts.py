@@ -138,6 +138,8 @@ def _loop(
     given = {name: value for name, value in made.items() if value is not None and value is not defaults.get(name)}
     if loop is None:
         return Loop(**given, budget=budget, context=context, price=price, at=clock())
+    if loop.driven:
+        raise RuntimeError("this loop is being driven by another host; one loop, one host at a time")
     if given:
         raise TypeError(f"{', '.join(given)}: what made the loop can't be given beside loop=")
     loop.context = loop.context if context is None else context
@@ -157,8 +159,6 @@ class Host:
         observe: Observe | None,
         clock: Clock,
     ) -> None:
-        if loop.driven:
-            raise RuntimeError("this loop is being driven by another host; one loop, one host at a time")
         self.loop = loop
         self.model = model
         self.arity = _arity(model)
@@ -183,7 +183,7 @@ class Host:
 
     def show(self, event: Event) -> None:
         """Tell the machine what happened, and the observer what came of it."""
-        self.notice(self.loop.send(event))
+        self.notice(self.loop.shown(event))
 
     def notice(self, notice: Any) -> None:
         """Tell the observer. One that raises is reported once and harms nothing."""
@@ -264,6 +264,21 @@ def _arity(model: Callable[..., Any]) -> int:
     return len(needed) or 2
 
 
+def passes(raised: BaseException) -> bool:
+    """Whether a model or tool raised what is the host's own. A CancelledError that nobody asked for is not."""
+    return not isinstance(raised, Exception) and type(raised).__name__ != "CancelledError"
+
+
+def unfinished(call: Call, raised: BaseException) -> CallResult:
+    """The result of a call that ended with what is no Exception."""
+    name = type(raised).__name__
+    return (
+        CallResult.of(call, "interrupted", f"interrupted by {name}")
+        if passes(raised)
+        else CallResult.of(call, "failed", name)
+    )
+
+
 class SyncHost(Host):
     """``run``: the model and a single call in this thread, several calls at once on a pool."""
 
@@ -327,7 +342,9 @@ class SyncHost(Host):
         arguments = self.arguments(request)
         try:
             reply = self.model(*arguments)
-        except Exception as error:
+        except BaseException as error:
+            if passes(error):
+                raise
             self.tell(self.loop.failure(error, at=self.clock()))
             return True
         if inspect.isawaitable(reply):
@@ -358,8 +375,8 @@ class SyncHost(Host):
         """The call's result, and what has to pass through the host after it was recorded."""
         try:
             return self.loop.perform(call, progress=self.progress(call)), None
-        except BaseException as passing:
-            return CallResult.of(call, "interrupted", f"interrupted by {type(passing).__name__}"), passing
+        except BaseException as raised:
+            return unfinished(call, raised), raised if passes(raised) else None
 
     def settled(self, result: CallResult, passing: BaseException | None) -> None:
         """Tell what a call brought."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from typing import Final as Constant
 
@@ -10,7 +10,8 @@ import attrs
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    most = sys.float_info.max  # NaN is not <= anything, and a larger int is no finite float
+    return isinstance(value, int | float) and not isinstance(value, bool) and -most <= value <= most
 
 
 def _is_count(value: object) -> bool:
@@ -55,7 +56,7 @@ _CHOICES: Constant[dict[str, tuple[object, ...]]] = {
     "excess_calls": ("stop", "refuse"),
     "batch": ("parallel", "sequential", "reject"),
     "wrap_up": (False, True),
-    "error_text": ("message", "name", "callable"),
+    "error_text": ("message", "name"),
 }
 _NUMBERS: Constant[dict[str, int]] = {"max_parallel": 1, "model_retries": 0, "repairs": 0, "max_result_chars": 1}
 

@@ -60,8 +60,8 @@ class Loop:
             if not isinstance(value, kind):
                 raise TypeError(f"{name} must be a {kind.__name__}, not {value!r}")
         error_text = chosen.error_text
-        if callable(error_text):  # a callable is no part of a snapshot
-            chosen = attrs.evolve(chosen, error_text="callable")
+        if callable(error_text):  # which is no part of a snapshot
+            chosen = attrs.evolve(chosen, error_text="message")
         start = _start(prompt, history, definition.initial, at).but(budget=limits, policy=chosen)
         self._assemble(start, tools, error_text, wire, system, context, price, cancel, definition)
 
@@ -77,8 +77,6 @@ class Loop:
         cancel: Any,
         definition: Definition,
     ) -> None:
-        if error_text == "callable":
-            raise ValueError("error_text: this run's policy has a callable; give it again as error_text=")
         self.definition = definition
         self.toolbox = Toolbox(tools)
         self.wire = wire
@@ -110,16 +108,30 @@ class Loop:
         return tuple(self.asking(one) if isinstance(one, AskModel) else one for one in self.waiting)
 
     def send(self, event: Event) -> Advance:
-        """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit."""
+        """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit.
+
+        RuntimeError while a host drives this loop: a run under way is told to stop with its CancelToken.
+        """
+        if self.driven:
+            raise RuntimeError("a host is driving this loop and tells it what happens; to stop it, use cancel=")
+        return self.shown(event)
+
+    def shown(self, event: Event) -> Advance:
+        """``send`` for the host."""
         asked = self.waiting
         self.take(event)
         return Advance(self.snapshot, self.snapshot.log[-1][1], event, asked, self.waiting)
 
     def take(self, event: Event) -> None:
-        """``send`` for a host that reads ``waiting`` and nobody else."""
-        after = step(self._machine, self.definition, self.snapshot, event, self.waiting)
-        self.waiting = outstanding(self.definition, after)
-        self.snapshot = after
+        """``send`` for a host that has nobody to show the Advance to."""
+        before = self.snapshot
+        after = step(self._machine, self.definition, before, event, self.waiting)
+        waiting = outstanding(self.definition, after)
+        if self.snapshot is not before:
+            raise RuntimeError(
+                f"another event was sent while {type(event).__name__} was taken, which is not in the log"
+            )
+        self.snapshot, self.waiting = after, waiting
 
     def asking(self, ask: AskModel) -> AskModel:
         """The request with what the model is to be given, all of it its own to do anything with."""
@@ -198,6 +210,7 @@ class Loop:
                 "format": FORMAT,
                 "wire": self.wire.name,
                 "system": self.system,
+                "error_text": "callable" if callable(self.error_text) else self.error_text,
                 "start": codec.plain(self._start),
                 "events": [codec.plain(event) for event in self.snapshot.events],
                 "rows": list(self.snapshot.rows),
@@ -226,12 +239,14 @@ class Loop:
         known = WIRES.get(data["wire"]) if wire is None else wire
         if known is None:
             raise ValueError(f"wire: {data['wire']!r} is none of {', '.join(WIRES)}; give it as wire=")
+        if error_text is None and data["error_text"] == "callable":
+            raise ValueError("error_text: this run's policy had a callable; give it again as error_text=")
         start: Snapshot = codec.record(data["start"])
         loop = cls.__new__(cls)
         loop._assemble(
             start,
             tools,
-            error_text or start.policy.error_text,
+            error_text or data["error_text"],
             known,
             data["system"],
             context,
@@ -279,7 +294,7 @@ def _envelope(text: str) -> dict[str, Any]:
         raise ValueError(
             f"this run is in format {data['format']}, which a newer loopmachine wrote; this one reads format {FORMAT}"
         )
-    missing = {"wire", "system", "start", "events", "rows"} - data.keys()
+    missing = {"wire", "system", "error_text", "start", "events", "rows"} - data.keys()
     if missing:
         raise ValueError(f"this is no run that to_json wrote: it has no {', '.join(sorted(missing))}")
     return data

@@ -72,7 +72,8 @@ class RowEvent(StockEvent):
         """Take, on a carrier, the first row whose guard holds, and so on while the state is auto."""
         snapshot, event, taken = model.snapshot, model.event, model.rows
         rows: Any = self.transitions.get(model.state)
-        onwards = self.machine.events[AUTO].transitions if AUTO in self.machine.events else {}
+        events = self.machine.events
+        onwards = events[AUTO].transitions if AUTO in events else {}
         while rows:
             for row in rows:
                 guard = row.guard
@@ -83,8 +84,8 @@ class RowEvent(StockEvent):
             if row.update is not None:
                 model.snapshot = snapshot = row.update(snapshot, event)
             taken.append(row.row_id)
-            model.state = row.dest
-            rows = onwards.get(row.dest)
+            model.state = state = row.dest
+            rows = onwards.get(state)
         return bool(taken)
 
 
@@ -175,9 +176,10 @@ def step(machine: StockMachine, definition: Definition, snapshot: Any, event: An
 
 def refusal(asked: tuple[Any, ...], event: Any) -> str:
     """Why an event answers nothing that was asked; blank where it may be taken."""
+    kind = type(event)
     why = "nothing that is asked for waits for it"
     for request in asked:
-        if isinstance(event, request.answered_by):
+        if kind in request.answered_by:
             why = request.misfit(event)
             if not why:
                 return ""

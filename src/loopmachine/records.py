@@ -7,7 +7,7 @@ from typing import Final as Constant
 
 import attrs
 
-from loopmachine.frozen import thaw
+from loopmachine.frozen import json_object, thaw
 from loopmachine.history import History, Ids, Log
 from loopmachine.limits import Budget, Policy, Spend, Usage
 
@@ -80,11 +80,8 @@ class Call(Record):
     @property
     def arguments(self) -> Any:
         """What the model wrote: a new object, or the text where it is no JSON object."""
-        try:
-            value = thaw(self.arguments_text)
-        except (ValueError, RecursionError):
-            return self.arguments_text
-        return value if isinstance(value, dict) else self.arguments_text
+        value = json_object(self.arguments_text)
+        return self.arguments_text if value is None else value
 
 
 @attrs.frozen(slots=False)
@@ -116,29 +113,19 @@ class CallResult(Record):
 
 CALLS, FINAL, TRUNCATED, REFUSED, MALFORMED = "calls", "final", "truncated", "refused", "malformed"
 
+_CLAIMS: Constant[dict[str, str]] = {
+    FINAL: "stop end_turn stop_sequence completed final",
+    CALLS: "tool_calls tool_use function_call calls",
+    TRUNCATED: "length max_tokens max_output_tokens model_context_window_exceeded model_length incomplete pause_turn",
+    REFUSED: (
+        "content_filter refusal safety sensitive recitation blocklist prohibited_content spii image_safety language"
+    ),
+    MALFORMED: "malformed_function_call unexpected_tool_call malformed_response error abort",
+}
 #: What a provider's stop reason claims, told in the words of every wire, compared in lower case. A reason that
 #: is not here is kept word for word and claims nothing.
 STOP_REASONS: Constant[dict[str, str]] = {
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "completed", "final"), FINAL),
-    **dict.fromkeys(("tool_calls", "tool_use", "function_call", "calls"), CALLS),
-    **dict.fromkeys(
-        ("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"), TRUNCATED
-    ),
-    **dict.fromkeys(
-        (
-            "content_filter",
-            "refusal",
-            "safety",
-            "recitation",
-            "blocklist",
-            "prohibited_content",
-            "spii",
-            "image_safety",
-            "language",
-        ),
-        REFUSED,
-    ),
-    **dict.fromkeys(("malformed_function_call", "unexpected_tool_call", "malformed_response"), MALFORMED),
+    reason: claim for claim, reasons in _CLAIMS.items() for reason in reasons.split()
 }
 
 

@@ -95,11 +95,11 @@ def verdicts(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[Verdict]:
     """Admission, call by call, in order. Under ``excess_calls="stop"`` the call budget is not looked at here."""
     policy, limit = snapshot.policy, snapshot.budget.max_calls
     free = None if limit is None or policy.excess_calls == "stop" else limit - snapshot.calls
-    repeated = repeats(snapshot, calls) if policy.repeated_id == "answer" else [False] * len(calls)
+    repeated = repeats(snapshot, calls) if policy.repeated_id == "answer" else None
     used = dict(snapshot.tool_calls)
     found = []
-    for call, again in zip(calls, repeated, strict=True):
-        if again:
+    for place, call in enumerate(calls):
+        if repeated is not None and repeated[place]:
             verdict = Verdict("repeated", f"the id {call.id!r} was used before; not executed", counted=False)
         elif snapshot.wrapping:
             verdict = Verdict("over_budget", "no more calls can be made; answer with what you have", counted=False)
@@ -110,7 +110,8 @@ def verdicts(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[Verdict]:
         else:
             verdict = _admitted(snapshot, call)
             free = None if free is None else free - 1
-            used[call.name] = used.get(call.name, 0) + 1
+            if call.limit is not None:
+                used[call.name] = used.get(call.name, 0) + 1
         found.append(verdict)
     return found
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 from typing import Final as Constant
 
 import attrs
+import msgspec
 
-from loopmachine.codec import plain
 from loopmachine.events import (
     ApprovalGiven,
     CallLost,
@@ -24,8 +24,7 @@ from loopmachine.events import (
     ModelReplied,
     Resumed,
 )
-from loopmachine.frozen import freeze
-from loopmachine.history import Ids
+from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.machine import Advance
 from loopmachine.records import MALFORMED, TRUNCATED, Call, CallResult, Decision, Exchange, Record, Snapshot, Turn
@@ -75,11 +74,11 @@ class Account(Record):
     fates: tuple[Fate, ...] = ()  #: of the calls admitted whose exchange is not in the history yet
     last: Exchange | None = None  #: the latest of this run
     alike: int = 0  #: how many exchanges in a row, the latest included, hold the same
-    seal: str | None = None  #: the latest snapshot as JSON when it was made, where somebody asked for it
+    seal: bytes | None = None  #: the latest snapshot as it was when it was made, where somebody asked for it
 
     @classmethod
     def of(cls, start: Snapshot, *, sealed: bool = False) -> Self:
-        """The account of a run that begins with this snapshot; ``sealed`` also keeps each snapshot as JSON."""
+        """The account of a run that begins with this snapshot; ``sealed`` also keeps what each snapshot was."""
         said = [entry for entry in start.history.entries if isinstance(entry, Exchange)]
         return cls(
             budget=start.budget,
@@ -215,9 +214,16 @@ def _reached(used: float, limit: float | None) -> bool:
     return limit is not None and used >= limit
 
 
-def seal(snapshot: Any) -> str:
-    """All that is in a snapshot, as JSON."""
-    return freeze(plain(snapshot))
+def seal(snapshot: Any) -> bytes:
+    """All that is in a snapshot, as bytes: the same for equal ones, whoever made them."""
+    return _encode(snapshot)
+
+
+def _logged(value: Any) -> list[Any]:
+    return list(value.entries if isinstance(value, History) else value)
+
+
+_encode: Constant = msgspec.json.Encoder(enc_hook=_logged).encode
 
 
 # --- what a snapshot shows of calls -------------------------------------------------------------------------

@@ -263,7 +263,7 @@ def isolated(move: Move) -> str | None:
     """I11: what models, tools, approvers and observers did meanwhile changed no snapshot (of a sealed account)."""
     if move.known.seal is None or move.known.seal == accounts.seal(move.before):
         return None
-    return f"a snapshot was changed from outside: {move.known.seal} became {accounts.seal(move.before)}"
+    return f"a snapshot was changed from outside; it now is {move.before}"
 
 
 # --- I10, I12 -------------------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Final as Constant
 
-import msgspec
-
-from loopmachine.frozen import freeze
+from loopmachine.frozen import freeze, json_object
 from loopmachine.records import Call
 
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
@@ -133,17 +131,9 @@ def model_name(value: object) -> str:
 
 def arguments_sent(call: Call) -> dict[str, Any]:
     """The arguments that go back to a model: what it wrote if that is a JSON object, else an empty one."""
-    return _object(call.arguments_text) or {}
+    return json_object(call.arguments_text) or {}
 
 
 def arguments_text_sent(call: Call) -> str:
     """The same as text, as the model wrote it."""
-    return "{}" if _object(call.arguments_text) is None else call.arguments_text
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = msgspec.json.decode(text)  # as strict as servers are: no NaN, no lone surrogate
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return "{}" if json_object(call.arguments_text) is None else call.arguments_text
