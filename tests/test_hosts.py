@@ -7,8 +7,10 @@ import contextlib
 import contextvars
 import copy
 import gc
+import inspect
 import logging
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -38,12 +40,12 @@ from loopmachine import (
     Tool,
     Usage,
     advance,
+    notices,
     run,
     tool,
 )
 from loopmachine.events import ApprovalGiven, CallReturned, CallsResolved, CancelPolled, CancelRequested, Resumed
 from loopmachine.machine import Advance
-from loopmachine.notices import Progress, Warning
 from loopmachine.requests import AskApproval, AskModel
 from tests.drivers import DONE, GO, brought, call, calls
 
@@ -99,34 +101,31 @@ class Asked:
     def __init__(self) -> None:
         self.given: list[tuple[Any, ...]] = []
 
-    def keep(self, *given: Any) -> dict[str, Any]:
+    def keep(self, given: tuple[Any, ...]) -> dict[str, Any]:
         self.given.append(given)
         return DONE
 
-    def __call__(self, messages: Any, tools: Any) -> dict[str, Any]:
-        return self.keep(messages, tools)
+    def ask(self, messages: Any, tools: Any) -> dict[str, Any]:
+        return self.keep((messages, tools))
+
+    __call__ = ask
 
 
 KEPT = Asked()
 
 
-def _with_keywords(messages: Any, tools: Any, *, temperature: float = 0.0, **more: Any) -> dict[str, Any]:
-    return KEPT.keep(messages, tools)
-
-
 @pytest.mark.parametrize(
     ("model", "arity"),
     [
-        (lambda messages: KEPT.keep(messages), 1),
-        (lambda messages, tools: KEPT.keep(messages, tools), 2),
-        (lambda messages, tools, ask: KEPT.keep(messages, tools, ask), 3),
-        (lambda messages, tools, temperature=0.5: KEPT.keep(messages, tools), 2),
-        (lambda *given: KEPT.keep(*given), 2),
-        (lambda messages, /, tools: KEPT.keep(messages, tools), 2),
-        (_with_keywords, 2),
+        (lambda messages: KEPT.keep((messages,)), 1),
+        (lambda messages, tools: KEPT.keep((messages, tools)), 2),
+        (lambda messages, tools, ask: KEPT.keep((messages, tools, ask)), 3),
+        (lambda messages, tools, temperature=0.5: KEPT.keep((messages, tools)), 2),
+        (lambda *given: KEPT.keep(given), 2),
+        (lambda messages, /, tools, *, temperature=0.5, **more: KEPT.keep((messages, tools)), 2),
         (KEPT, 2),
-        (KEPT.keep, 2),
-        (partial(lambda key, messages, tools: KEPT.keep(messages, tools), "key"), 2),
+        (KEPT.ask, 2),
+        (partial(lambda key, messages, tools: KEPT.keep((messages, tools)), "key"), 2),
     ],
 )
 def test_a_model_is_given_as_many_arguments_as_it_takes(model: Model, arity: int) -> None:
@@ -222,7 +221,7 @@ def test_an_async_tool_is_refused_before_anything_happens() -> None:
 def test_an_async_approver_is_refused_and_leaves_no_coroutine_behind() -> None:
     """The sentence says what to use."""
 
-    async def approve(call: Any) -> bool:
+    async def approve(call: Any) -> None:
         """Never awaited."""
 
     def act() -> None:
@@ -262,8 +261,8 @@ def test_what_a_run_cannot_use_is_refused_by_name_before_anything_happens(name: 
 
 def test_none_means_the_default() -> None:
     """Of every parameter but the model."""
-    names = [name for name in run.__kwdefaults__ if name not in ("loop", "history")]
-    result = run(lambda messages: DONE, "go", **dict.fromkeys(names))
+    nothing: Any = dict.fromkeys(name for name in inspect.signature(run).parameters if name not in ("model", "prompt"))
+    result = run(lambda messages: DONE, "go", **nothing)
     assert (result.status, result.snapshot.budget, result.snapshot.policy) == ("answered", Budget(), Policy())
 
 
@@ -456,7 +455,7 @@ def test_a_token_set_by_a_slow_call_is_heard_before_the_others_end() -> None:
 
 def test_a_plain_callable_cancels_a_run_where_it_is_polled() -> None:
     """Immediately before and after the model, and before each further grant; it gives no reason."""
-    answers = iter([False, False, False, True])
+    answers = iter([False, False, False, True])  # and then it is denied
     log: list[int] = []
 
     @tool
@@ -465,7 +464,9 @@ def test_a_plain_callable_cancels_a_run_where_it_is_polled() -> None:
         log.append(n)
 
     reply = calls(*(call(f"c{n}", "work", n=n) for n in range(3)))
-    result = run(scripted(reply), "go", tools=[work], cancel=lambda: next(answers), policy=Policy(max_parallel=1))
+    result = run(
+        scripted(reply), "go", tools=[work], cancel=lambda: next(answers, False), policy=Policy(max_parallel=1)
+    )
     assert (result.status, result.snapshot.cancel_reason, log) == ("cancelled", "", [0, 1])
     assert [one.outcome for one in result.results] == ["ok", "ok", "not_started"]
 
@@ -638,6 +639,7 @@ def test_what_was_running_when_the_host_died_is_known_when_its_result_was() -> N
 
 # --- an interrupt at any moment ---------------------------------------------------------------------------
 
+ROOT = Path(__file__).parents[1]
 SOURCE = str(Path(loopmachine.__file__).parent)
 
 
@@ -686,7 +688,7 @@ class Interrupter:
             sys.setprofile(None)
 
 
-def _two_at_once() -> tuple[Loop, list[int], Model]:
+def two_at_once() -> tuple[Loop, list[int], Model]:
     started_calls: list[int] = []
 
     @tool
@@ -704,11 +706,11 @@ def _two_at_once() -> tuple[Loop, list[int], Model]:
 
 def _interrupted(place: int | None) -> tuple[int, list[str]]:
     """How many moments the run had, and what is wrong after an interrupt at one of them."""
-    loop, started_calls, model = _two_at_once()
+    loop, started_calls, model = two_at_once()
     interrupter = Interrupter(place)
-    brought = finishes(partial(interrupter.run, loop, model), 5.0)
+    brought = finishes(partial(interrupter.run, loop, model), 3.0)
     faults = []
-    if not isinstance(brought, KeyboardInterrupt) and not (place is None and brought.answered):
+    if not (isinstance(brought, KeyboardInterrupt) if interrupter.where else brought.answered):
         faults.append(f"{interrupter.where}: {brought!r}")
     if brought != "it hangs":
         try:
@@ -732,17 +734,22 @@ def test_an_interrupt_at_any_moment_comes_out_and_the_loop_can_go_on() -> None:
 
 def test_a_pool_that_can_make_no_thread_does_not_hang_the_run() -> None:
     """The error comes out, and nothing is waited for that was never started."""
-    loop, _, model = _two_at_once()
-
-    def act() -> Any:
-        size = threading.stack_size(2**46)
-        try:
-            return run(model, loop=loop)
-        finally:
-            threading.stack_size(size)
-
-    brought = finishes(act, 5.0)
-    assert (type(brought), str(brought)) == (RuntimeError, "can't start new thread")
+    code = (
+        "import threading\n"
+        "from tests.test_hosts import run, two_at_once\n"
+        "loop, _, model = two_at_once()\n"
+        "threading.stack_size(2**46)\n"
+        "try:\n"
+        "    run(model, loop=loop)\n"
+        "except RuntimeError as error:\n"
+        "    print(error, loop.driven)\n"
+    )
+    python = [sys.executable, "-c", code]
+    try:
+        said = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True).stdout
+    except subprocess.TimeoutExpired:
+        said = "it hangs"
+    assert said == "can't start new thread False\n"
 
 
 # --- waiting ----------------------------------------------------------------------------------------------
@@ -783,7 +790,7 @@ def test_a_token_ends_a_pause_at_once() -> None:
     timer.start()
     status, seconds = waited(busy(60.0), DONE, cancel=token)
     timer.join()
-    assert (status, 0.05 <= seconds < 5.0) == ("cancelled", True)
+    assert (status, seconds < 5.0) == ("cancelled", True)
 
 
 def test_a_plain_callable_ends_a_pause_soon() -> None:
@@ -845,7 +852,7 @@ def test_an_observer_gets_the_progress_of_tools_wherever_they_run() -> None:
 
     script = [call("a", "work", n=1), calls(call("b", "work", n=2), call("c", "work", n=3)), DONE]
     run(scripted(*script), "go", tools=[work], observe=told.append)
-    progress = [one for one in told if isinstance(one, Progress)]
+    progress = [one for one in told if isinstance(one, notices.Progress)]
     said = [(one.call.id, one.done, one.total, one.text) for one in progress]
     assert sorted(said) == [
         ("a", 1, None, ""),
@@ -869,7 +876,7 @@ def test_a_warning_goes_to_the_observer_or_else_to_the_log(caplog: pytest.LogCap
     """Never to both."""
     told: list[Any] = []
     run(scripted(USED), "go", price=_unknown_price, observe=told.append)
-    warned = [one.text for one in told if isinstance(one, Warning)]
+    warned = [one.text for one in told if isinstance(one, notices.Warning)]
     silent = caplog.messages[:]
     run(scripted(USED), "go", price=_unknown_price)
     usage = Usage(input_tokens=1, output_tokens=1, model="m1")
@@ -951,7 +958,12 @@ def test_a_call_without_a_verdict_suspends_the_run() -> None:
     pending = [[one.id for one in request.calls] for request in result.requests]
     assert (result.finished, result.status, pending) == (False, "awaiting_approval", [["b"]])
     asked: list[str] = []
-    result = run(scripted(DONE), loop=loop, approve=lambda call: asked.append(call.id) or "no")
+
+    def refuse(call: Any) -> str:
+        asked.append(call.id)
+        return "no"
+
+    run(scripted(DONE), loop=loop, approve=refuse)
     assert (asked, outcomes(loop)) == (["b"], [("a", "ok"), ("b", "denied"), ("c", "ok")])
 
 
@@ -963,9 +975,12 @@ def test_a_run_that_nobody_decides_is_suspended_and_goes_on_from_json(approve: A
     loop = Loop.from_json(first.loop.to_json(), tools=[pay])
     words: Any = [Decision(1, 0, True)]
     loop.send(ApprovalGiven(words, at=loop.snapshot.clock))
-    seen: list[Any] = []
-    result = run(scripted(lambda messages, tools: seen.append(list(messages)) or DONE), loop=loop)
-    assert (result.status, seen) == ("answered", [[GO, call("a", "pay", amount=7), brought("a", "paid 7")]])
+    model = Asked()
+    result = run(model, loop=loop)
+    assert (result.status, [list(messages) for messages, _ in model.given]) == (
+        "answered",
+        [[GO, call("a", "pay", amount=7), brought("a", "paid 7")]],
+    )
 
 
 @pytest.mark.parametrize("verdict", [1, 0, [], ("no",), b"no"])
@@ -1086,10 +1101,15 @@ def test_a_loop_is_let_go_after_a_refused_model() -> None:
 def test_a_loop_whose_calls_are_lost_is_suspended_until_somebody_resolves_them() -> None:
     """A host that finds nothing that it can do returns; it starts no call whose fate it does not know."""
     effects: list[int] = []
-    spend = tool(effects.append)
+
+    @tool
+    def spend(n: int) -> None:
+        """Spend."""
+        effects.append(n)
+
     loop = started(tools=[spend])
     loop.send(CancelPolled(False, at=0.0))
-    loop.replied(call("a", "append", n=1), at=0.0)
+    loop.replied(call("a", "spend", n=1), at=0.0)
     loop.send(CancelPolled(False, at=0.0))
     lost = run(scripted(DONE), loop=loop)
     pending = [[one.id for one in request.calls] for request in lost.requests]
@@ -1137,19 +1157,23 @@ class Vandal:
         self.spoil_names(thing)
 
     def spoil_names(self, thing: Any) -> None:
-        """Set, and delete, whatever has a name of this kind."""
-        if self.names == "dict":
-            self.tries(
-                lambda: thing.__dict__.update(dict.fromkeys(thing.__dict__, JUNK)), lambda: thing.__dict__.clear()
-            )
-            return
+        """Set, and delete, whatever has a name of this kind, after all that it holds."""
         for name in dir(thing):
-            if name.startswith("__") or name.startswith("_") != (self.names == "private"):
+            hidden = name.startswith("_")
+            if name.startswith("__") or (hidden and self.names != "private"):
                 continue
             value = getattr(thing, name, None)
             if not callable(value):
                 self.spoil(value)
-            self.tries(partial(setattr, thing, name, JUNK), partial(delattr, thing, name))
+            if hidden == (self.names == "private"):
+                self.tries(partial(setattr, thing, name, JUNK), partial(delattr, thing, name))
+        if self.names == "dict":
+            self.tries(partial(self.overwrite, thing))
+
+    @staticmethod
+    def overwrite(thing: Any) -> None:
+        thing.__dict__.update(dict.fromkeys(thing.__dict__, JUNK))
+        thing.__dict__.clear()
 
     @staticmethod
     def append(thing: Any) -> None:
@@ -1171,6 +1195,10 @@ class Vandal:
                 act()
 
 
+def leave_alone(*things: Any) -> None:
+    """Do nothing to them."""
+
+
 def _owned(spoil: dict[str, Callable[..., Any]]) -> tuple[str, list[Any]]:
     """The JSON of a run in which these get at what they are handed, and what its model was given."""
     given: list[Any] = []
@@ -1178,7 +1206,7 @@ def _owned(spoil: dict[str, Callable[..., Any]]) -> tuple[str, list[Any]]:
     @tool
     def note(items: list[dict[str, int]], context: Context) -> str:
         """Note."""
-        spoil.get("tool", tuple)(items, context)
+        spoil.get("tool", leave_alone)(items, context)
         return "noted"
 
     @tool(needs_approval=True)
@@ -1197,19 +1225,18 @@ def _owned(spoil: dict[str, Callable[..., Any]]) -> tuple[str, list[Any]]:
 
     def model(messages: Any, tools: Any, ask: Any) -> Any:
         given.append(copy.deepcopy([list(messages), list(tools), ask.step, ask.system]))
-        spoil.get("model", tuple)(messages, tools, ask)
+        spoil.get("model", leave_alone)(messages, tools, ask)
         return next(script)
 
     def approve(call: Any) -> bool:
-        spoil.get("approver", tuple)(call)
+        spoil.get("approver", leave_alone)(call)
         return True
 
     def observe(notice: Any) -> None:
-        spoil.get("observer", tuple)(notice)
+        spoil.get("observer", leave_alone)(notice)
 
     loop = Loop("go", tools=[note, spend], system="be brief", policy=Policy(repairs=1), at=0.0)
-    options = {"approve": approve, "observe": observe, "clock": frozen_clock, "cancel": CancelToken()}
-    run(model, loop=loop, **options)
+    run(model, loop=loop, approve=approve, observe=observe, clock=frozen_clock, cancel=CancelToken())
     return loop.to_json(), given
 
 
@@ -1224,9 +1251,11 @@ def test_the_vandal_does_change_what_can_be_changed() -> None:
     """So that the test above can fail."""
     thing: Any = types.SimpleNamespace(items=[[1]], _hidden={"a": [2]})
     Vandal("public")(thing, [3])
-    public = (vars(thing).keys(), thing._hidden)
+    public = copy.deepcopy(vars(thing))
     Vandal("private")(thing)
-    assert (public, vars(thing)) == (({"_hidden"}, {"a": [2]}), {})
+    whole: Any = types.SimpleNamespace(items=[[1]])
+    Vandal("dict")(whole)
+    assert (public, vars(thing), vars(whole)) == ({"_hidden": {"a": [2]}}, {}, {})
 
 
 # --- how much work it is ----------------------------------------------------------------------------------
@@ -1241,8 +1270,8 @@ class Counter:
     def __call__(self, frame: FrameType, what: str, argument: Any) -> None:
         code = frame.f_code
         if what == "call" and ("loopmachine" in code.co_filename or code.co_qualname == "Thread.start"):
-            made = code.co_filename.startswith("<attrs generated init")
-            self.counts[code.co_filename[23:-1] if made else code.co_qualname] += 1
+            made = code.co_filename.startswith("<attrs generated")
+            self.counts[f"{code.co_filename if made else ''}{code.co_qualname}"] += 1
         elif what == "c_call" and code.co_filename.startswith(SOURCE):
             self.counts[f"C {argument.__qualname__}"] += 1
 
@@ -1279,11 +1308,14 @@ def test_the_work_of_a_run_grows_with_its_turns_and_not_faster() -> None:
     }
 
 
+RECORDS = ("CancelPolled", "ModelReplied", "CallReturned", "Turn", "Call", "CallResult", "Flight", "Exchange", "Usage")
+
+
 def test_a_turn_takes_a_fixed_number_of_operations() -> None:
     """Of one call: four events; its exchange is encoded once, its messages decoded where the model looks."""
     twenty, forty = counted(20), counted(40)
     named = {
-        "records made": ("CancelPolled", "ModelReplied", "CallReturned", "records.Turn", "records.Call", "CallResult"),
+        "records made": tuple(f".{name}>__init__" for name in RECORDS),
         "exchanges encoded": ("Plain.entry",),
         "messages decoded": ("thaw",),
         "threads started": ("Thread.start",),

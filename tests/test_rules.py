@@ -34,7 +34,6 @@ from tests.facts import (
 @pytest.mark.parametrize(
     ("told", "cost", "tokens", "unpriced", "unmetered"),
     [
-        (None, 1.0, 5, 1, 1),
         (Usage(), 1.0, 5, 1, 1),
         (usage(), 1.5, 15, 0, 0),
         (usage(1, 0.0), 1.0, 6, 0, 0),
@@ -44,7 +43,7 @@ from tests.facts import (
     ],
 )
 def test_usage_that_is_not_told_is_counted_as_missing(
-    told: Usage | None, cost: float, tokens: int, unpriced: int, unmetered: int
+    told: Usage, cost: float, tokens: int, unpriced: int, unmetered: int
 ) -> None:
     """What is known adds up; what is not is never taken for zero, but counted."""
     before = snapshot(cost_usd=1.0, tokens=5)

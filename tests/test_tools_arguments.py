@@ -256,9 +256,11 @@ def test_many_mistakes_are_told_up_to_twenty() -> None:
         ),
         ('{"ticket_id": 1, "ticket_id": 1}', '- the arguments: the name "ticket_id" is given twice in one object'),
         (
-            '{"ticket_id": 1, "lines": [{"price": 1, "price": 2}]}',
+            '{"ticket_id": 1, "lines": [{"price": 1, "price": 2}, {"price": 1, "price": 2}]}',
             '- the arguments: the name "price" is given twice in one object',
         ),
+        ('{"ticket_id": "1e-999999999"}', '- ticket_id: "1e-999999999" where a whole number is wanted'),
+        ('{"ticket_id": 1, "lines": "[NaN]"}', '- lines: "[NaN]" where a list is wanted'),
         ('"{\\"a\\": 1, \\"a\\": 2}"', '- the arguments: the name "a" is given twice in one object'),
         ('{"ticket_id": 1, "note": "\\ud800"}', '- note: "\\ud800" holds half of a character, a lone surrogate'),
         (
@@ -283,6 +285,8 @@ def test_odd_arguments_get_a_clear_sentence(arguments: str, told: str) -> None:
         ("ticket_id=1", "Expecting value at character 0, near "),
         ("{'ticket_id': 1}", "Expecting property name enclosed in double quotes at character 1, near "),
         ('{"note": "a\nb"}', "Invalid control character at character 11, near "),
+        ("```", "Expecting value at character 0, near "),
+        ("`````", "Expecting value at character 0, near "),
         ("``````{}", "Expecting value at character 0, near "),
     ],
 )

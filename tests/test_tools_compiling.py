@@ -309,6 +309,8 @@ def test_what_is_coerced_must_still_fit_all_of_the_schema() -> None:
 def test_a_value_is_taken_before_it_is_coerced() -> None:
     """What one form takes as it is stays so, though another could coerce it."""
     assert judged({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "5") == ("5", [])
+    either = {"properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "b": {"type": "integer"}}}
+    assert judged(either, {"a": "5", "b": "6"}) == ({"a": "5", "b": 6}, [])
     assert repr(judged({"anyOf": ANY_NUMBER}, 3.0)[0]) == "3.0"
     assert repr(judged({"type": ["integer", "number"]}, 3.0)[0]) == "3.0"
     assert repr(judged({"type": "integer"}, 3.0)[0]) == "3"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 import attrs
@@ -59,8 +60,8 @@ class Row:
         return self.event.__name__ if self.event else ""
 
 
-def _frozen_rows(states: Mapping[State, Iterable[Row]]) -> dict[State, tuple[Row, ...]]:
-    return {state: tuple(rows) for state, rows in states.items()}
+def _frozen_rows(states: Mapping[State, Iterable[Row]]) -> Mapping[State, tuple[Row, ...]]:
+    return MappingProxyType({state: tuple(rows) for state, rows in states.items()})
 
 
 @attrs.frozen(eq=False)
@@ -77,9 +78,11 @@ class Definition:
     hear: Update | None = attrs.field(default=None, kw_only=True)
     unreached: tuple[str, ...] = attrs.field(default=(), kw_only=True, repr=False)  #: states that wait for a row
     states: Mapping[str, State] = attrs.field(init=False, repr=False)
+    _by_id: Mapping[str, Row] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "states", {state.name: state for state in self.table})
+        object.__setattr__(self, "states", MappingProxyType({state.name: state for state in self.table}))
+        object.__setattr__(self, "_by_id", {row_id: row for row_id, _, row in self.all_rows()})
         reached = _reach(_targets(self), {self.initial})
         object.__setattr__(self, "unreached", tuple(name for name in self.unreached if name not in reached))
         found = list(faults(self))
@@ -92,8 +95,7 @@ class Definition:
 
     def row(self, row_id: str) -> Row:
         """The row named "state/number", as the rows taken of a run are."""
-        state, _, number = row_id.rpartition("/")
-        return self.rows(state)[int(number) - 1]
+        return self._by_id[row_id]
 
     def all_rows(self) -> Iterator[tuple[str, State, Row]]:
         """Every row with its id and its state."""

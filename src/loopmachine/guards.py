@@ -103,7 +103,8 @@ def call_repeated(snapshot: Snapshot, event: Event) -> bool:
     turn = snapshot.turn
     if turn is None or snapshot.policy.repeated_id != "stop":
         return False
-    return True in rules.repeats(snapshot, turn.calls)
+    calls = turn.calls
+    return calls[0].id in snapshot.ids if len(calls) == 1 else True in rules.repeats(snapshot, calls)
 
 
 def batch_unsupported(snapshot: Snapshot, event: Event) -> bool:
@@ -126,7 +127,8 @@ def calls_over_budget(snapshot: Snapshot, event: Event) -> bool:
     limit, turn = snapshot.budget.max_calls, snapshot.turn
     if limit is None or turn is None or snapshot.wrapping or snapshot.policy.excess_calls != "stop":
         return False
-    return snapshot.calls + sum(found.counted for found in rules.verdicts(snapshot, turn.calls)) > limit
+    counted = sum(found.counted for found in rules.verdicts(snapshot, turn.calls))
+    return counted > 0 and snapshot.calls + counted > limit  # a resumed run may be over a smaller budget
 
 
 def approval_needed(snapshot: Snapshot, event: Event) -> bool:

@@ -69,26 +69,28 @@ class Log(Sequence[T], Generic[T]):
 
 
 class Ids:
-    """An immutable set of strings with O(1) add, sharing one dict of string -> place with its forks."""
+    """An immutable set of strings in the order added, with O(1) add, sharing a list and an index with its forks."""
 
-    __slots__ = ("_length", "_places")
+    __slots__ = ("_length", "_order", "_places")
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
-        self._places = {one: place for place, one in enumerate(dict.fromkeys(ids))}
-        self._length = len(self._places)
+        self._order = list(dict.fromkeys(ids))
+        self._places = {one: place for place, one in enumerate(self._order)}
+        self._length = len(self._order)
 
     def add(self, one: str) -> Ids:
         """These ids and one more. One that is in already changes nothing."""
-        places, length = self._places, self._length
-        if places.get(one, length) < length:
+        order, length = self._order, self._length
+        if self._places.get(one, length) < length:
             return self
-        if len(places) != length or places.setdefault(one, length) != length:
-            places = {kept: place for kept, place in places.items() if place < length}
-            places[one] = length
-        ids: Ids = _blank(Ids)
-        ids._places = places
-        ids._length = length + 1
-        return ids
+        if len(order) == length:
+            order.append(one)
+            if order[length] == one:  # another thread may have added to this length meanwhile
+                self._places[one] = length
+                ids: Ids = _blank(Ids)
+                ids._order, ids._places, ids._length = order, self._places, length + 1
+                return ids
+        return Ids([*order[:length], one])
 
     def __contains__(self, one: object) -> bool:
         return self._places.get(one, self._length) < self._length  # type: ignore[call-overload, no-any-return]
@@ -97,7 +99,7 @@ class Ids:
         return self._length
 
     def __iter__(self) -> Iterator[str]:
-        return iter([one for one, place in self._places.items() if place < self._length])
+        return iter(self._order[: self._length])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ids) and list(self) == list(other)

@@ -70,8 +70,15 @@ class RowEvent(StockEvent):
 
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
         """Take, on a carrier, the first row whose guard holds, and so on while the state is auto."""
-        snapshot, event, taken = model.snapshot, model.event, model.rows
-        rows: Any = self.transitions.get(model.state)
+        model.snapshot, model.state, taken = self.follow(model.snapshot, model.event)
+        model.rows += taken
+        return bool(taken)
+
+    def follow(self, snapshot: Any, event: Any) -> tuple[Any, str, list[str]]:
+        """The snapshot, the state and the rows taken, none where no guard holds."""
+        state: str = snapshot.state
+        taken: list[str] = []
+        rows: Any = self.transitions.get(state)
         events = self.machine.events
         onwards = events[AUTO].transitions if AUTO in events else {}
         while rows:
@@ -80,13 +87,13 @@ class RowEvent(StockEvent):
                 if guard is None or guard(snapshot, event):
                     break
             else:
-                return False
+                return snapshot, state, []
             if row.update is not None:
-                model.snapshot = snapshot = row.update(snapshot, event)
+                snapshot = row.update(snapshot, event)
             taken.append(row.row_id)
-            model.state = state = row.dest
+            state = row.dest
             rows = onwards.get(state)
-        return bool(taken)
+        return snapshot, state, taken
 
 
 class RowMachine(StockMachine):
@@ -154,7 +161,7 @@ def advance(definition: Definition, snapshot: Any, event: Any) -> Advance:
     return Advance(after, after.log[-1][1], event, asked, outstanding(definition, after))
 
 
-def step(machine: StockMachine, definition: Definition, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Any:
+def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Any:
     """``advance`` for a caller who keeps the machine and what is outstanding: the next snapshot."""
     fired = machine.events.get(type(event).__name__)
     if fired is None or (event.answers and refusal(asked, event)):
@@ -163,14 +170,11 @@ def step(machine: StockMachine, definition: Definition, snapshot: Any, event: An
     at = event.at
     if not -math.inf < at < math.inf:
         raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {at!r}")
-    carrier = Carrier(definition.hear(snapshot, event) if definition.hear else snapshot, event)
-    if not fired.trigger(carrier):
-        raise UnexpectedEvent(carrier.state, event, definition.accepts(carrier.state))
-    after = carrier.snapshot
+    after, state, rows = fired.follow(definition.hear(snapshot, event) if definition.hear else snapshot, event)
+    if not rows or definition.states[state].auto:  # a row was taken from the live machine
+        raise UnexpectedEvent(state, event, definition.accepts(state))
     return after.but(
-        state=carrier.state,
-        clock=at if at > after.clock else after.clock,
-        log=after.log.append((event, tuple(carrier.rows))),
+        state=state, clock=at if at > after.clock else after.clock, log=after.log.append((event, tuple(rows)))
     )
 
 

@@ -284,7 +284,10 @@ class Flight(Record):
 
 @attrs.frozen(slots=False, kw_only=True)
 class BaseSnapshot(Record):
-    """What the machine needs of any table's snapshot: a state, a clock, and the log of what it took."""
+    """What the machine needs of any table's snapshot: a state, a clock, and the log of what it took.
+
+    A snapshot class of your own is ``@attrs.frozen(slots=False, kw_only=True)``, and made with all its fields.
+    """
 
     state: str
     clock: float = 0.0  #: seconds: the latest ``at``

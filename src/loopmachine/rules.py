@@ -43,10 +43,8 @@ def tokens_spent(snapshot: Snapshot, event: object = None) -> bool:
     return limit is not None and snapshot.tokens >= limit
 
 
-def with_usage(snapshot: Snapshot, usage: Usage | None) -> dict[str, float]:
-    """The fields that usage changes. None, or a field that is None, is unknown and never zero."""
-    if usage is None:
-        return {"unpriced": snapshot.unpriced + 1, "unmetered": snapshot.unmetered + 1}
+def with_usage(snapshot: Snapshot, usage: Usage) -> dict[str, float]:
+    """The fields that usage changes. A field of it that is None is unknown and never zero."""
     cost, tokens = usage.cost_usd, usage.tokens
     return {
         "cost_usd": snapshot.cost_usd + (cost or 0.0),
@@ -83,11 +81,9 @@ _RUNNABLE = Verdict()
 
 def repeats(snapshot: Snapshot, calls: tuple[Call, ...]) -> list[bool]:
     """For each call whether its id was used before, in the run or in this turn."""
-    found = []
-    seen: set[str] = set()
-    for call in calls:
-        found.append(call.id in snapshot.ids or call.id in seen)
-        seen.add(call.id)
+    found: list[bool] = []
+    for place, call in enumerate(calls):
+        found.append(call.id in snapshot.ids or any(call.id == other.id for other in calls[:place]))
     return found
 
 
@@ -130,8 +126,6 @@ def _admitted(snapshot: Snapshot, call: Call) -> Verdict:
 
 def with_free_ids(snapshot: Snapshot, calls: tuple[Call, ...]) -> tuple[Call, ...]:
     """The calls, each whose id was used before with another, free one to be sent back."""
-    if snapshot.policy.repeated_id == "stop":  # the guard call_repeated has seen that none is
-        return calls
     repeated = repeats(snapshot, calls)
     if True not in repeated:
         return calls
@@ -165,7 +159,10 @@ def decision(snapshot: Snapshot, call: Call) -> Decision | None:
 def undecided(snapshot: Snapshot) -> tuple[Call, ...]:
     """The calls of the turn that could run and still need somebody's approval."""
     calls = snapshot.turn.calls if snapshot.turn else ()
-    if True not in [call.needs_approval for call in calls]:
+    for call in calls:
+        if call.needs_approval:
+            break
+    else:
         return ()
     return tuple(
         call

@@ -76,13 +76,15 @@ def keep_turn(snapshot: Snapshot, event: ModelReplied) -> Snapshot:
     """Keep the turn, add usage."""
     turn = event.turn
     repairs = snapshot.repairs if turn.kind == MALFORMED else 0
-    spent = rules.with_usage(snapshot, turn.usage)
-    return snapshot.but(turn=turn, retries=0, repairs=repairs, **spent)
+    if turn.usage is None:
+        unpriced, unmetered = snapshot.unpriced + 1, snapshot.unmetered + 1
+        return snapshot.but(turn=turn, retries=0, repairs=repairs, unpriced=unpriced, unmetered=unmetered)
+    return snapshot.but(turn=turn, retries=0, repairs=repairs, **rules.with_usage(snapshot, turn.usage))
 
 
 def keep_failure(snapshot: Snapshot, event: ModelFailed) -> Snapshot:
     """Keep the failure, add usage if it was billed."""
-    spent = rules.with_usage(snapshot, event.usage) if event.usage else {}
+    spent = {} if event.usage is None else rules.with_usage(snapshot, event.usage)
     failure = Failure(event.code, event.message, event.retryable, event.retry_after, event.timed_out)
     pause = None if event.retry_after is None else event.at + event.retry_after
     return snapshot.but(failure=failure, not_before=pause, **spent)
@@ -116,15 +118,14 @@ def keep_decisions(snapshot: Snapshot, event: ApprovalGiven) -> Snapshot:
 def admit(snapshot: Snapshot, event: Event) -> Snapshot:
     """Reserve the ids, count the calls, answer those that cannot run, grant the first."""
     turn = _turn(snapshot)
-    found = rules.verdicts(snapshot, turn.calls)
-    calls = rules.with_free_ids(snapshot, turn.calls)
-    if calls is not turn.calls:
-        turn = turn.but(calls=calls)
+    verdicts = rules.verdicts(snapshot, turn.calls)
+    if snapshot.policy.repeated_id != "stop":  # under "stop" the guard call_repeated has seen that none is
+        turn = turn.but(calls=rules.with_free_ids(snapshot, turn.calls))
     ids, counted, limited = snapshot.ids, 0, snapshot.tool_calls
     flights: list[Flight] = []
     first = RUNNING
-    for call, verdict in zip(calls, found, strict=True):
-        ids = ids.add(call.wire_id)
+    for call, verdict in zip(turn.calls, verdicts, strict=True):
+        ids = ids.add(call.sent_id or call.id)
         counted += verdict.counted
         if call.limit is not None and verdict.counted:
             limited = _one_more(limited, call.name)
@@ -134,7 +135,8 @@ def admit(snapshot: Snapshot, event: Event) -> Snapshot:
         else:
             result = CallResult.of(call, verdict.outcome, verdict.content, verdict.code)
             flights.append(Flight(call, ANSWERED, 0, result))
-    return snapshot.but(turn=turn, ids=ids, calls=snapshot.calls + counted, tool_calls=limited, flights=tuple(flights))
+    calls = snapshot.calls + counted
+    return snapshot.but(turn=turn, ids=ids, calls=calls, tool_calls=limited, flights=tuple(flights))
 
 
 def _one_more(counts: tuple[tuple[str, int], ...], name: str) -> tuple[tuple[str, int], ...]:

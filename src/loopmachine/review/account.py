@@ -6,7 +6,7 @@ advance and is frozen, so that a checker that branches can keep one account a br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 from typing import Any, Self
 from typing import Final as Constant
 
@@ -185,8 +185,8 @@ class Account(Record):
 
     def admitting(self, before: Snapshot, after: Snapshot) -> Account:
         """This account and the calls that were admitted between two snapshots."""
-        calls, results = admitted(before, after)
-        return _with_admitted(self, calls, results) if calls else self
+        calls = admitted(before, after)
+        return _with_admitted(self, calls, results(before, after)) if calls else self
 
     def asking(self, before: Snapshot, advance: Advance) -> Account:
         """This account, what the advance asks for, and what it answers the calls."""
@@ -198,11 +198,10 @@ class Account(Record):
                 told = _changed(told, [call.key for call in request.calls], _started)
         after = advance.snapshot
         if told.fates:
-            told = _settled(told, results_of(after, told.fates))
-        for entry in after.history.entries[len(before.history.entries) :]:
-            if isinstance(entry, Exchange):
-                alike = told.alike + 1 if told.last is not None and same(told.last, entry) else 1
-                told = told.but(fates=(), last=entry, alike=alike)
+            told = _settled(told, results(before, after))
+        for exchange in exchanges(before, after):
+            alike = told.alike + 1 if told.last is not None and same(told.last, exchange) else 1
+            told = told.but(fates=(), last=exchange, alike=alike)
         return told if told.seal is None else told.but(seal=seal(after))
 
     def _wraps_up(self) -> bool:
@@ -231,25 +230,29 @@ _encode: Constant = msgspec.json.Encoder(enc_hook=_logged).encode
 NOT_COUNTED: Constant = ("over_budget", "repeated")
 
 
-def admitted(before: Snapshot, after: Snapshot) -> tuple[list[Call], list[CallResult | None]]:
-    """The calls that were admitted between two snapshots, and what each was answered at once."""
+def exchanges(before: Snapshot, after: Snapshot) -> list[Exchange]:
+    """The exchanges that entered the history between two snapshots."""
+    if before.history is after.history:
+        return []
+    fresh = after.history.entries[len(before.history.entries) :]
+    return [entry for entry in fresh if isinstance(entry, Exchange)]
+
+
+def admitted(before: Snapshot, after: Snapshot) -> tuple[Call, ...]:
+    """The calls that were admitted between two snapshots."""
     if before.flights:
-        return [], []
+        return ()
     if after.flights:
-        return [flight.call for flight in after.flights], [flight.result for flight in after.flights]
-    for entry in after.history.entries[len(before.history.entries) :]:
-        if isinstance(entry, Exchange):
-            return list(entry.turn.calls), list(entry.results)
-    return [], []
+        return tuple([flight.call for flight in after.flights])
+    return tuple([call for exchange in exchanges(before, after) for call in exchange.turn.calls])
 
 
-def results_of(after: Snapshot, fates: Iterable[Fate]) -> list[CallResult | None]:
-    """What the snapshot, or the exchange that it just got, says of these calls."""
-    entries = after.history.entries
-    found = {flight.call.key: flight.result for flight in after.flights}
-    if not found and entries and isinstance(entries[-1], Exchange):
-        found = {result.key: result for result in entries[-1].results}
-    return [found.get(fate.call.key) for fate in fates]
+def results(before: Snapshot, after: Snapshot) -> dict[tuple[int, int], CallResult]:
+    """What the later snapshot says of the calls that were open between two snapshots."""
+    found = {flight.call.key: flight.result for flight in after.flights if flight.result is not None}
+    if not found:
+        found = {result.key: result for exchange in exchanges(before, after) for result in exchange.results}
+    return found
 
 
 def asked_for(turn: Turn) -> list[tuple[str, str]]:
@@ -365,16 +368,16 @@ def _changed(account: Account, keys: Container[tuple[int, int]], change: Callabl
     return account.but(fates=tuple(change(fate) if fate.call.key in keys else fate for fate in account.fates))
 
 
-def _settled(account: Account, results: list[CallResult | None]) -> Account:
-    pairs = zip(account.fates, results, strict=True)
-    return account.but(fates=tuple(fate if fate.result else fate.but(result=result) for fate, result in pairs))
+def _settled(account: Account, found: dict[tuple[int, int], CallResult]) -> Account:
+    fates = [fate if fate.result else fate.but(result=found.get(fate.call.key)) for fate in account.fates]
+    return account.but(fates=tuple(fates))
 
 
-def _with_admitted(account: Account, calls: list[Call], results: list[CallResult | None]) -> Account:
-    answers = account.answers(tuple(calls))
+def _with_admitted(account: Account, calls: tuple[Call, ...], found: dict[tuple[int, int], CallResult]) -> Account:
     ids, counts, counted = account.ids, dict(account.by_tool), 0
-    for call, result in zip(calls, results, strict=True):
+    for call in calls:
         ids = ids.add(call.id).add(call.wire_id)
+        result = found.get(call.key)
         counts_it = result is None or result.outcome not in NOT_COUNTED
         counted += counts_it
         if call.limit is not None:
@@ -383,5 +386,5 @@ def _with_admitted(account: Account, calls: list[Call], results: list[CallResult
         ids=ids,
         calls=account.calls + counted,
         by_tool=tuple(counts.items()),
-        fates=tuple(Fate(call, answer) for call, answer in zip(calls, answers, strict=True)),
+        fates=tuple(Fate(call, answer) for call, answer in zip(calls, account.answers(calls), strict=True)),
     )

@@ -47,9 +47,10 @@ from loopmachine.records import (
     Snapshot,
     Turn,
 )
+from loopmachine.requests import ResolveCalls
 from loopmachine.review import account as accounts
 from loopmachine.review import reasons
-from loopmachine.review.account import Account, Fate
+from loopmachine.review.account import Fate
 from loopmachine.review.moves import Move
 
 Promise = Callable[[Move], str | None]
@@ -180,11 +181,18 @@ def once(move: Move) -> str | None:
         if fate.stage not in (accounts.UNSTARTED, accounts.AGAIN) or call.key in started:
             return f"{_named(call)} is started again; it is {'started' if call.key in started else fate.stage}"
         started.add(call.key)
+    for request in move.advance.requests:
+        for call in request.calls if isinstance(request, ResolveCalls) else ():
+            fate = move.admitted.fate(*call.key)
+            if fate is None or fate.stage != accounts.LOST:
+                return f"somebody is asked what became of {_named(call)}; it is {fate and fate.stage}"
     return None
 
 
 def no_effect_after_the_stop(move: Move) -> str | None:
-    """I5: after an observed cancel or a truncated turn nothing is asked for or started, nor without a fresh poll."""
+    """I5: a cancel sticks; after it or a truncated turn nothing is asked for or started, nor without a fresh poll."""
+    if move.after.cancelled != move.heard.cancelled:
+        return f"a cancel was {'' if move.heard.cancelled else 'not '}observed, and the snapshot says otherwise"
     if not (move.asks_model or move.starts):
         return None
     what = "a call is started" if move.starts else "the model is asked"
@@ -232,7 +240,8 @@ def total(move: Move) -> str | None:
     taken, accepted = type(move.event).__name__, definition.accepts(move.before.state)
     if taken not in accepted:
         return f"{move.before.state} took {taken}; it accepts {', '.join(accepted)}"
-    if state.auto or bool(asking) != state.rest:
+    waits = bool(asking) and all(getattr(request, "calls", True) for request in asking)
+    if state.auto or waits != state.rest:
         return f"the run stands in {state.name} and waits for {asking or 'nothing'}"
     accepted = definition.accepts(after.state)
     if state.final and accepted:
@@ -271,32 +280,38 @@ def isolated(move: Move) -> str | None:
 
 def truthful(move: Move) -> str | None:
     """I10: a result says what happened to its call, comes when that is known, and stays."""
-    heard = move.admitted
-    for fate, result in zip(heard.fates, accounts.results_of(move.after, heard.fates), strict=True):
-        due, why = _due(heard, fate)
+    admitted = move.admitted
+    if not admitted.fates:
+        return None
+    found = accounts.results(move.before, move.after)
+    stopped = admitted.stopped()
+    closing = stopped and (isinstance(move.event, CancelRequested) or not _resolving(move))
+    for fate in admitted.fates:
+        result = found.get(fate.call.key)
+        due, why = _due(fate, stopped, closing)
         if result not in due and (result is None or result.outcome not in due):
             return f"{_named(fate.call)} has the result {result}, but {why}"
     return None
 
 
-def _due(heard: Account, fate: Fate) -> tuple[tuple[CallResult | str | None, ...], str]:
+def _resolving(move: Move) -> bool:
+    return any(isinstance(request, ResolveCalls) for request in move.advance.asked)
+
+
+def _due(fate: Fate, stopped: bool, closing: bool) -> tuple[tuple[CallResult | str | None, ...], str]:
     """The results, or outcomes, that a call can have now (None: none yet), and why."""
-    stage, stopped = fate.stage, heard.stopped()
     if fate.result is not None:
-        return (fate.result,), "it had one already, or this event brought another"
+        return (fate.result,), f"it has {fate.result}"
     if fate.answer is not None:
         return (fate.answer,), f"it may not run: {fate.answer}"
-    if stage == accounts.GIVEN_UP:
+    if fate.stage == accounts.GIVEN_UP:
         return ("unknown",), "somebody said that it stays unknown"
-    if stage == accounts.UNSTARTED:
-        return (None, "not_started") if stopped else (None,), f"it was never started; the run is {_stop(stopped)}"
-    if stage == accounts.STARTED:
+    if fate.stage == accounts.STARTED:
         return (None,), "it is running"
-    return (None, "unknown") if stopped else (None,), f"it is {stage}; the run is {_stop(stopped)}"
-
-
-def _stop(stopped: bool) -> str:
-    return "stopped" if stopped else "not stopped"
+    outcome = "not_started" if fate.stage == accounts.UNSTARTED else "unknown"
+    if closing:
+        return (outcome,), f"it is {fate.stage}, and the run was stopped"
+    return (None, outcome) if stopped else (None,), f"it is {fate.stage}, and the run goes on"
 
 
 def admission(move: Move) -> str | None:
@@ -321,10 +336,9 @@ def admission(move: Move) -> str | None:
 
 
 def _ids(move: Move) -> str | None:
-    calls, _ = accounts.admitted(move.before, move.after)
-    used = set(move.known.ids)
+    calls = accounts.admitted(move.before, move.after)
     ids = [call.wire_id for call in calls]
-    if len(set(ids)) < len(ids) or used.intersection(ids):
+    if len(set(ids)) < len(ids) or any(one in move.known.ids for one in ids):
         return f"the calls admitted go by the ids {ids}; an id was used before"
     if move.starts and move.heard.policy.batch == "reject" and len(calls) > 1:
         return f"{len(calls)} calls of one turn are admitted, and the policy rejects that"

@@ -107,7 +107,7 @@ _KINDS: Constant[dict[str, Any]] = {
 
 
 def typed(kinds: Sequence[str], node: Node) -> Check:
-    """``type``: one of these kinds, or text that reads as one of them in only one way."""
+    """``type``: one of these kinds, or text that reads as one of them; no text reads as two different values."""
 
     def check(look: Examination, value: Any) -> tuple[Any, Faults]:
         for kind in kinds:
@@ -115,9 +115,9 @@ def typed(kinds: Sequence[str], node: Node) -> Check:
                 whole = kind == "integer" and isinstance(value, float) and "number" not in kinds
                 return (int(value) if whole else value), NONE
         if look.coercing and isinstance(value, str):
-            readings = {identity(one): one for kind in kinds for one in READINGS[kind](value)}
-            if len(readings) == 1:
-                return readings.popitem()[1], NONE
+            readings = [one for kind in kinds for one in READINGS[kind](value)]
+            if readings:
+                return readings[0], NONE
         return value, instead(value, node.wanted, foreign=True)
 
     return check
