@@ -153,7 +153,7 @@ def test_an_advance_is_the_next_snapshot_the_rows_and_the_requests() -> None:
     advanced = advance(TOOL_LOOP, start, event)
     rows = ("checking_cancel/2", "checking_budget/7")
     assert (advanced.snapshot, advanced.rows, advanced.event, advanced.requests, start) == (
-        begun(state="awaiting_model", clock=2.0, steps=1, log=start.log.append((event, rows))),
+        begun(state="awaiting_model", clock=2.0, steps=1, log=start.log.append(event, rows)),
         rows,
         event,
         outstanding(TOOL_LOOP, advanced.snapshot),

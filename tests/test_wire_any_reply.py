@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,10 +175,10 @@ def test_what_is_sent_back_is_paired_and_valid(source: Wire, wire: Wire, data: s
     text, calls = data.draw(TEXT), data.draw(st.lists(ARGUMENTS | st.none(), min_size=1, max_size=3))
     turn = source.decode(REPLIES[source](text, len(calls), None))
     written = [
-        call.but(arguments_text=one if isinstance(one, str) else json.dumps(one))
+        attrs.evolve(call, arguments_text=one if isinstance(one, str) else json.dumps(one))
         for call, one in zip(turn.calls, calls, strict=True)
     ]
-    messages = sent(wire, exchange(turn.but(calls=tuple(written)), *[("ok", "1")] * len(calls)))
+    messages = sent(wire, exchange(attrs.evolve(turn, calls=tuple(written)), *[("ok", "1")] * len(calls)))
     asked, answered = pairs(messages)
     assert json.loads(json.dumps(messages, allow_nan=False)) == messages
     assert [one for one, _ in asked] == answered == [call.id for call in turn.calls]

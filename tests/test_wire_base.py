@@ -28,12 +28,16 @@ def exchange(turn: Turn, *results: tuple[str, str]) -> Exchange:
 
 def identified(turn: Turn, *ids: str) -> Turn:
     """The turn as the loop makes it where a provider sent no ids."""
-    return turn.but(calls=tuple(call.but(id=one) for call, one in zip(turn.calls, ids, strict=True)))
+    return attrs.evolve(
+        turn, calls=tuple(attrs.evolve(call, id=one) for call, one in zip(turn.calls, ids, strict=True))
+    )
 
 
 def renamed(turn: Turn, *ids: str) -> Turn:
     """The turn as admission makes it where ids were used before; blank keeps one."""
-    return turn.but(calls=tuple(call.but(sent_id=one) for call, one in zip(turn.calls, ids, strict=True)))
+    return attrs.evolve(
+        turn, calls=tuple(attrs.evolve(call, sent_id=one) for call, one in zip(turn.calls, ids, strict=True))
+    )
 
 
 def sent(wire: Wire, *entries: Entry, system: str | None = None) -> list[dict[str, Any]]:
@@ -291,6 +295,6 @@ def test_a_turn_of_another_wire_is_sent_from_its_text_and_calls() -> None:
 def test_only_the_wire_that_decoded_it_sends_a_payload(source: Wire, wire: Wire) -> None:
     """A turn that came over a wire goes over another as one that was made by hand."""
     turn = source.decode(REPLIES[source]("hm", 2, None))
-    by_hand = turn.but(payload_text=None, wire="")
+    by_hand = attrs.evolve(turn, payload_text=None, wire="")
     answers = (("ok", "1"), ("ok", "2"))
     assert sent(wire, exchange(turn, *answers)) == sent(wire, exchange(by_hand, *answers))

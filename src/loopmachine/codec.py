@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from loopmachine import events, limits, records
-from loopmachine.history import History, Ids, Log
+from loopmachine.history import EventLog, History, Ids
 
 _RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -15,14 +15,14 @@ _RECORDS: dict[str, type[Any]] = {
     for kind in vars(module).values()
     if isinstance(kind, type) and attrs.has(kind)
 }
-_LOGS: dict[str, Any] = {"History": History, "Ids": Ids, "Log": Log}
+_LOGS: dict[str, Any] = {"History": History, "Ids": Ids, "EventLog": EventLog}
 
 
 def plain(value: Any) -> Any:
     """Plain, JSON-shaped data for a record: its name under "is", and the fields that are not at their default."""
     if isinstance(value, History):
-        return {"is": "History", "items": plain(value.entries)["items"]}
-    if isinstance(value, Log | Ids):
+        return {"is": "History", "items": [plain(entry) for entry in value.entries]}
+    if isinstance(value, EventLog | Ids):
         return {"is": type(value).__name__, "items": [plain(item) for item in value]}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]

@@ -68,6 +68,59 @@ class Log(Sequence[T], Generic[T]):
         return type(self), (list(self),)
 
 
+class EventLog:
+    """The events a machine took, each with the rows that it took: append-only and shared, as Log is.
+
+    Two lists and no pair an event: what lives as long as a run costs its garbage collector.
+    """
+
+    __slots__ = ("_events", "_length", "_rows")
+
+    def __init__(self, taken: Iterable[tuple[Any, tuple[str, ...]]] = ()) -> None:
+        self._events: list[Any] = []
+        self._rows: list[tuple[str, ...]] = []
+        for event, rows in taken:
+            self._events.append(event)
+            self._rows.append(rows)
+        self._length = len(self._events)
+
+    def append(self, event: Any, rows: tuple[str, ...]) -> EventLog:
+        """This log and one more event."""
+        events, length = self._events, self._length
+        if len(events) == length:
+            events.append(event)
+            if events[length] is event:  # another thread may have appended to this length meanwhile
+                self._rows.append(rows)
+                log: EventLog = _blank(EventLog)
+                log._events, log._rows, log._length = events, self._rows, length + 1
+                return log
+        return EventLog([*self, (event, rows)])
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[tuple[Any, tuple[str, ...]]]:
+        for place in range(self._length):
+            yield self._events[place], self._rows[place]
+
+    @property
+    def latest(self) -> tuple[str, ...]:
+        """The rows that the last event took."""
+        return self._rows[self._length - 1]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EventLog) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"EventLog({list(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EventLog, (list(self),)
+
+
 class Ids:
     """An immutable set of strings in the order added, with O(1) add, sharing a list and an index with its forks."""
 

@@ -120,7 +120,7 @@ class Loop:
         """``send`` for the host."""
         asked = self.waiting
         self.take(event)
-        return Advance(self.snapshot, self.snapshot.log[-1][1], event, asked, self.waiting)
+        return Advance(self.snapshot, self.snapshot.log.latest, event, asked, self.waiting)
 
     def take(self, event: Event) -> None:
         """``send`` for a host that has nobody to show the Advance to."""
@@ -156,7 +156,7 @@ class Loop:
         """What a reply brings in this step: decoded, priced, its calls prepared for the machine."""
         turn = self.wire.decode(reply)
         if turn.usage is not None and turn.usage.cost_usd is None and self.price is not None:
-            turn = turn.but(usage=self._priced(turn.usage, self.price))
+            turn = attrs.evolve(turn, usage=self._priced(turn.usage, self.price))
         return self.toolbox.prepare(turn, self.snapshot.steps, self.snapshot.ids)
 
     def failed(self, error: BaseException, *, at: float, timed_out: bool = False) -> Advance:

@@ -102,6 +102,10 @@ class RowMachine(StockMachine):
     event_cls = RowEvent
     transition_cls = RowTransition
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.paths: dict[tuple[str, ...], tuple[str, ...]] = {}  #: the rows that an event took, each once
+        super().__init__(*args, **kwargs)
+
 
 def build(definition: Definition, machine_class: type[StockMachine] = RowMachine) -> StockMachine:
     """The definition as a live machine, its rows in order. Raises InvalidDefinition where a state is unreached."""
@@ -158,7 +162,7 @@ def advance(definition: Definition, snapshot: Any, event: Any) -> Advance:
     """
     asked = outstanding(definition, snapshot)
     after = step(live(definition), definition, snapshot, event, asked)
-    return Advance(after, after.log[-1][1], event, asked, outstanding(definition, after))
+    return Advance(after, after.log.latest, event, asked, outstanding(definition, after))
 
 
 def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Any:
@@ -170,12 +174,12 @@ def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked:
     at = event.at
     if not -math.inf < at < math.inf:
         raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {at!r}")
-    after, state, rows = fired.follow(definition.hear(snapshot, event) if definition.hear else snapshot, event)
-    if not rows or definition.states[state].auto:  # a row was taken from the live machine
+    after, state, taken = fired.follow(definition.hear(snapshot, event) if definition.hear else snapshot, event)
+    if not taken or definition.states[state].auto:  # a row was taken from the live machine
         raise UnexpectedEvent(state, event, definition.accepts(state))
-    return after.but(
-        state=state, clock=at if at > after.clock else after.clock, log=after.log.append((event, tuple(rows)))
-    )
+    rows = tuple(taken)
+    rows = machine.paths.setdefault(rows, rows)  # there are few such paths and many events
+    return after.but(state=state, clock=at if at > after.clock else after.clock, log=after.log.append(event, rows))
 
 
 def refusal(asked: tuple[Any, ...], event: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine.frozen import json_object, thaw
-from loopmachine.history import History, Ids, Log
+from loopmachine.history import EventLog, History, Ids
 from loopmachine.limits import Budget, Policy, Spend, Usage
 
 OUTCOMES: Constant = (
@@ -47,8 +47,8 @@ _set = object.__setattr__
 # --- what was said ------------------------------------------------------------------------------------
 
 
-@attrs.frozen(slots=False)
-class Call(Record):
+@attrs.frozen
+class Call:
     """One tool call of a turn. (``step``, ``place``) is its identity, ``id`` what the provider calls it."""
 
     id: str
@@ -150,8 +150,8 @@ def what_a_turn_is(stop: str, calls: int, text: str, fault: str) -> tuple[str, s
     return FINAL, ""
 
 
-@attrs.frozen(slots=False)
-class Turn(Record):
+@attrs.frozen
+class Turn:
     """What one step brought. ``kind`` is calls, final, truncated, refused or malformed; ``fault`` says why not."""
 
     text: str = ""
@@ -164,8 +164,10 @@ class Turn(Record):
     kind: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        fields = self.__dict__
-        fields["kind"], fields["fault"] = what_a_turn_is(self.stop, len(self.calls), self.text, self.fault)
+        kind, fault = what_a_turn_is(self.stop, len(self.calls), self.text, self.fault)
+        _set(self, "kind", kind)
+        if fault != self.fault:
+            _set(self, "fault", fault)
 
     @property
     def payload(self) -> Any:
@@ -291,7 +293,7 @@ class BaseSnapshot(Record):
 
     state: str
     clock: float = 0.0  #: seconds: the latest ``at``
-    log: Log[tuple[Any, tuple[str, ...]]] = attrs.field(factory=Log)  #: each event with the rows that it took
+    log: EventLog = attrs.field(factory=EventLog)  #: each event with the rows that it took
 
     @property
     def events(self) -> tuple[Any, ...]:

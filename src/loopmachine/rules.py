@@ -133,7 +133,7 @@ def with_free_ids(snapshot: Snapshot, calls: tuple[Call, ...]) -> tuple[Call, ..
     renamed = list(calls)
     for place, call in enumerate(calls):
         if repeated[place]:
-            renamed[place] = call.but(sent_id=free_id(call, snapshot.ids, taken))
+            renamed[place] = attrs.evolve(call, sent_id=free_id(call, snapshot.ids, taken))
             taken.add(renamed[place].sent_id)
     return tuple(renamed)
 

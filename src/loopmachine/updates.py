@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from loopmachine import rules
 from loopmachine.events import (
     ApprovalGiven,
@@ -120,7 +122,7 @@ def admit(snapshot: Snapshot, event: Event) -> Snapshot:
     turn = _turn(snapshot)
     verdicts = rules.verdicts(snapshot, turn.calls)
     if snapshot.policy.repeated_id != "stop":  # under "stop" the guard call_repeated has seen that none is
-        turn = turn.but(calls=rules.with_free_ids(snapshot, turn.calls))
+        turn = attrs.evolve(turn, calls=rules.with_free_ids(snapshot, turn.calls))
     ids, counted, limited = snapshot.ids, 0, snapshot.tool_calls
     flights: list[Flight] = []
     first = RUNNING

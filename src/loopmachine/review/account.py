@@ -28,7 +28,7 @@ from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.machine import Advance
 from loopmachine.records import MALFORMED, TRUNCATED, Call, CallResult, Decision, Exchange, Record, Snapshot, Turn
-from loopmachine.requests import AskApproval, AskModel, ResolveCalls, StartCalls
+from loopmachine.requests import AskApproval, ResolveCalls
 
 UNSTARTED, STARTED, LOST, AGAIN, GIVEN_UP, RETURNED = "unstarted", "started", "lost", "again", "given_up", "returned"
 
@@ -188,17 +188,16 @@ class Account(Record):
         calls = admitted(before, after)
         return _with_admitted(self, calls, results(before, after)) if calls else self
 
-    def asking(self, before: Snapshot, advance: Advance) -> Account:
-        """This account, what the advance asks for, and what it answers the calls."""
+    def asking(self, model: bool, calls: tuple[Call, ...]) -> Account:
+        """This account, with the model asked and calls started."""
         told = self
-        for request in advance.requests:
-            if isinstance(request, AskModel):
-                told = told.but(steps=told.steps + 1, wrapping=told._wraps_up(), brought=None)
-            elif isinstance(request, StartCalls):
-                told = _changed(told, [call.key for call in request.calls], _started)
-        after = advance.snapshot
-        if told.fates:
-            told = _settled(told, results(before, after))
+        if model:
+            told = told.but(steps=told.steps + 1, wrapping=told._wraps_up(), brought=None)
+        return _changed(told, [call.key for call in calls], _started) if calls else told
+
+    def answering(self, before: Snapshot, after: Snapshot) -> Account:
+        """This account, with the results that the calls got between two snapshots, and the exchange they are in."""
+        told = _settled(self, results(before, after)) if self.fates else self
         for exchange in exchanges(before, after):
             alike = told.alike + 1 if told.last is not None and same(told.last, exchange) else 1
             told = told.but(fates=(), last=exchange, alike=alike)
@@ -275,7 +274,7 @@ def _timed(account: Account, asked: tuple[Any, ...], event: Any) -> Account:
     if resumed or any(isinstance(request, AskApproval | ResolveCalls) for request in asked):
         waited = at - clock if resumed else max(at - clock, 0.0)
         return account.but(clock=clock + waited, since=account.since + waited)
-    return account.but(clock=max(clock, at))
+    return account.but(clock=at) if at > clock else account
 
 
 def _cancelled(account: Account, event: CancelPolled | CancelRequested) -> Account:

@@ -17,44 +17,33 @@ from loopmachine.review.account import Account
 
 @attrs.frozen(slots=False)
 class Move(Record):
-    """One advance of a run, with what was known before it. Its accounts are made from ``known``."""
+    """One advance of a run, with what its events and requests had told before it. The rest is made of these."""
 
     definition: Definition = attrs.field(repr=False)
     before: Snapshot  #: the snapshot that the event was told to
-    advance: Advance
-    known: Account  #: before the event
+    advance: Advance = attrs.field(repr=False)
+    known: Account = attrs.field(repr=False)  #: before the event
+    event: Any = attrs.field(init=False)  #: what happened
+    after: Snapshot = attrs.field(init=False)  #: the snapshot that the event led to
+    requests: tuple[Any, ...] = attrs.field(init=False)  #: what it asks for
+    asks_model: bool = attrs.field(init=False)  #: the model among it
+    starts: tuple[Call, ...] = attrs.field(init=False)  #: the calls among it that are to be started
     heard: Account = attrs.field(init=False)  #: with the event
     admitted: Account = attrs.field(init=False)  #: with the calls that were admitted at it, too
-    told: Account = attrs.field(init=False)  #: with what was asked for, too
+    told: Account = attrs.field(init=False)  #: with what is asked for and answered, too
 
     def __attrs_post_init__(self) -> None:
-        fields = self.__dict__
-        fields["heard"] = heard = self.known.heard(self.advance)
-        fields["admitted"] = admitted = heard.admitting(self.before, self.after)
-        fields["told"] = admitted.asking(self.before, self.advance)
-
-    @property
-    def after(self) -> Snapshot:
-        """The snapshot that the event led to."""
-        snapshot: Snapshot = self.advance.snapshot
-        return snapshot
-
-    @property
-    def event(self) -> Any:
-        """What happened."""
-        return self.advance.event
-
-    @property
-    def asks_model(self) -> bool:
-        """It asks the model."""
-        return any(isinstance(request, AskModel) for request in self.advance.requests)
-
-    @property
-    def starts(self) -> tuple[Call, ...]:
-        """The calls that it starts."""
-        return tuple(
-            call for request in self.advance.requests if isinstance(request, StartCalls) for call in request.calls
+        fields, advanced, before = self.__dict__, self.advance, self.before
+        fields["event"] = advanced.event
+        fields["after"] = after = advanced.snapshot
+        fields["requests"] = requests = advanced.requests
+        fields["asks_model"] = any(isinstance(request, AskModel) for request in requests)
+        fields["starts"] = tuple(
+            [call for request in requests if isinstance(request, StartCalls) for call in request.calls]
         )
+        fields["heard"] = heard = self.known.heard(advanced)
+        fields["admitted"] = admitted = heard.admitting(before, after)
+        fields["told"] = admitted.asking(self.asks_model, self.starts).answering(before, after)
 
     @property
     def finished(self) -> bool:

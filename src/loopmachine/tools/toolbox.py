@@ -70,21 +70,25 @@ class Toolbox:
                 taken = {one.id for one in (*calls, *prepared)}
                 own = free_id(Call("", call.name, step=step, place=place), ids, taken)
             prepared.append(
-                self._prepared(call, own, step, place) if usable else call.but(id=own, step=step, place=place)
+                self._prepared(call, own, step, place)
+                if usable
+                else Call(own, call.name, call.arguments_text, step=step, place=place)
             )
-        return turn.but(calls=tuple(prepared))
+        return Turn(turn.text, tuple(prepared), turn.stop, turn.usage, turn.payload_text, turn.wire, turn.fault)
 
     def _prepared(self, call: Call, own: str, step: int, place: int) -> Call:
-        tool = self._tools.get(call.name)
+        name, text = call.name, call.arguments_text
+        tool = self._tools.get(name)
         if tool is None:
             names = list(self._tools)
-            found = near(call.name, names)
-            problem = f"there is no tool named {quoted(call.name)}{found}; known tools: {listed(names)}"
-            return call.but(id=own, step=step, place=place, known=False, checked=None, problem=problem)
-        checked, problem = tool.arguments.check(call.arguments_text)
+            problem = f"there is no tool named {quoted(name)}{near(name, names)}; known tools: {listed(names)}"
+            return Call(own, name, text, step=step, place=place, problem=problem)
+        checked, problem = tool.arguments.check(text)
         asks = tool.needs_approval
-        return call.but(
-            id=own,
+        return Call(
+            own,
+            name,
+            text,
             step=step,
             place=place,
             known=True,
