@@ -22,11 +22,11 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 
 bench: $(VENV)/ready
+	env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --locked --inexact --group bench
 	$(BIN)/python -m tests.bench
 
 diagrams: $(VENV)/ready
-	$(BIN)/loopmachine diagram --output diagrams/loop.dot
-	$(BIN)/loopmachine diagram --output diagrams/loop.svg
+	$(BIN)/loopmachine diagram --output diagrams/loop.dot --output diagrams/loop.svg
 
 examples: $(VENV)/ready
 	for one in examples/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done

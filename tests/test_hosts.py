@@ -1129,24 +1129,23 @@ JUNK = "junk"
 
 
 class Vandal:
-    """Changes whatever it is handed, as deep as it can reach by names of this kind and by items.
+    """Changes whatever it is handed, as deep as public names and items reach; with ``below`` the ``__dict__`` too."""
 
-    Kinds of names: "public"; "private", that begin with an underscore; "dict", the ``__dict__`` itself.
-    """
-
-    def __init__(self, names: str) -> None:
-        self.names = names
+    def __init__(self, *, below: bool = False) -> None:
+        self.below = below
         self.seen: list[Any] = []
 
     def __call__(self, *things: Any) -> None:
         for thing in things:
+            if any(thing is one for one in self.seen) or isinstance(
+                thing, str | int | float | CancelToken | type | None
+            ):
+                continue
+            self.seen.append(thing)
             self.spoil(thing)
 
     def spoil(self, thing: Any) -> None:
         """Change a thing after all that it holds."""
-        if any(thing is one for one in self.seen) or isinstance(thing, str | int | float | CancelToken | type | None):
-            return
-        self.seen.append(thing)
         if isinstance(thing, dict):
             self(*thing.values())
             self.tries(thing.clear, partial(thing.__setitem__, JUNK, JUNK))
@@ -1154,20 +1153,12 @@ class Vandal:
             self(*thing)
             self.tries(*(getattr(thing, name) for name in ("clear", "pop") if hasattr(thing, name)))
             self.tries(partial(self.append, thing), partial(self.put, thing), partial(self.drop, thing))
-        self.spoil_names(thing)
-
-    def spoil_names(self, thing: Any) -> None:
-        """Set, and delete, whatever has a name of this kind, after all that it holds."""
         for name in dir(thing):
-            hidden = name.startswith("_")
-            if name.startswith("__") or (hidden and self.names != "private"):
-                continue
             value = getattr(thing, name, None)
-            if not callable(value):
-                self.spoil(value)
-            if hidden == (self.names == "private"):
+            if not name.startswith("_") and not callable(value):
+                self(value)
                 self.tries(partial(setattr, thing, name, JUNK), partial(delattr, thing, name))
-        if self.names == "dict":
+        if self.below:
             self.tries(partial(self.overwrite, thing))
 
     @staticmethod
@@ -1203,10 +1194,13 @@ def _owned(spoil: dict[str, Callable[..., Any]]) -> tuple[str, list[Any]]:
     """The JSON of a run in which these get at what they are handed, and what its model was given."""
     given: list[Any] = []
 
+    def act(who: str) -> Callable[..., Any]:
+        return spoil.get(who, leave_alone)
+
     @tool
     def note(items: list[dict[str, int]], context: Context) -> str:
         """Note."""
-        spoil.get("tool", leave_alone)(items, context)
+        act("tool")(items, context)
         return "noted"
 
     @tool(needs_approval=True)
@@ -1225,37 +1219,36 @@ def _owned(spoil: dict[str, Callable[..., Any]]) -> tuple[str, list[Any]]:
 
     def model(messages: Any, tools: Any, ask: Any) -> Any:
         given.append(copy.deepcopy([list(messages), list(tools), ask.step, ask.system]))
-        spoil.get("model", leave_alone)(messages, tools, ask)
+        act("model")(messages, tools, ask)
         return next(script)
 
     def approve(call: Any) -> bool:
-        spoil.get("approver", leave_alone)(call)
+        act("approver")(call)
         return True
 
     def observe(notice: Any) -> None:
-        spoil.get("observer", leave_alone)(notice)
+        act("observer")(notice)
 
     loop = Loop("go", tools=[note, spend], system="be brief", policy=Policy(repairs=1), at=0.0)
     run(model, loop=loop, approve=approve, observe=observe, clock=frozen_clock, cancel=CancelToken())
     return loop.to_json(), given
 
 
-@pytest.mark.parametrize("names", ["public", "private", "dict"])
+@pytest.mark.parametrize("below", [False, True], ids=["by names and items", "and by __dict__"])
 @pytest.mark.parametrize("who", ["model", "tool", "approver", "observer"])
-def test_nobody_can_change_a_run_by_what_he_is_handed(who: str, names: str) -> None:
+def test_nobody_can_change_a_run_by_what_he_is_handed(who: str, below: bool) -> None:
     """Neither its snapshots nor what the model is given later, by whatever he does to it, as deep as he gets."""
-    assert _owned({who: Vandal(names)}) == _owned({})
+    vandal = Vandal(below=below)
+    assert (_owned({who: vandal}), len(vandal.seen) > 1) == (_owned({}), True)
 
 
 def test_the_vandal_does_change_what_can_be_changed() -> None:
     """So that the test above can fail."""
     thing: Any = types.SimpleNamespace(items=[[1]], _hidden={"a": [2]})
-    Vandal("public")(thing, [3])
-    public = copy.deepcopy(vars(thing))
-    Vandal("private")(thing)
-    whole: Any = types.SimpleNamespace(items=[[1]])
-    Vandal("dict")(whole)
-    assert (public, vars(thing), vars(whole)) == ({"_hidden": {"a": [2]}}, {}, {})
+    Vandal()(thing)
+    above = dict(vars(thing))
+    Vandal(below=True)(thing)
+    assert (above, vars(thing)) == ({"_hidden": {"a": [2]}}, {})
 
 
 # --- how much work it is ----------------------------------------------------------------------------------
@@ -1308,34 +1301,23 @@ def test_the_work_of_a_run_grows_with_its_turns_and_not_faster() -> None:
     }
 
 
-RECORDS = ("CancelPolled", "ModelReplied", "CallReturned", "Turn", "Call", "CallResult", "Flight", "Exchange", "Usage")
+#: What is counted, by the ends of the names of the functions that do it, and how often a turn may do it.
+WORK: dict[str, tuple[tuple[str, ...], int]] = {
+    "records made": ((">__init__",), 12),
+    "entries of the history encoded": (("Plain.entry",), 1),
+    "texts decoded": (("thaw",), 1),
+    "logs grown": (("Log.append", "History.append"), 7),
+    "schemas made": (("of_function", "compiled", "Toolbox.schemas", ".offer"), 0),
+    "threads started": (("Thread.start",), 0),
+}
 
 
 def test_a_turn_takes_a_fixed_number_of_operations() -> None:
-    """Of one call: four events; its exchange is encoded once, its messages decoded where the model looks."""
+    """Its exchange is encoded once, one message is decoded where the model looks, and no thread is started."""
     twenty, forty = counted(20), counted(40)
-    named = {
-        "records made": tuple(f".{name}>__init__" for name in RECORDS),
-        "exchanges encoded": ("Plain.entry",),
-        "messages decoded": ("thaw",),
-        "threads started": ("Thread.start",),
-        "advances": ("RowEvent.trigger",),
-        "schemas made": ("of_function", "compiled", "Toolbox.schemas", "Plain.offer", "Wire.offer"),
-        "logs grown": ("Log.append",),
-    }
-    assert {what: (forty.of(*words) - twenty.of(*words)) / 20 for what, words in named.items()} == {
-        "records made": 6.0,
-        "exchanges encoded": 1.0,
-        "messages decoded": 1.0,
-        "threads started": 0.0,
-        "advances": 4.0,
-        "schemas made": 0.0,
-        "logs grown": 5.0,
-    }
-    assert {what: twenty.of(*named[what]) for what in ("threads started", "schemas made")} == {
-        "threads started": 0,
-        "schemas made": 3,
-    }
+    done = {what: (forty.of(*names) - twenty.of(*names)) / 20 for what, (names, _) in WORK.items()}
+    assert {what: count for what, count in done.items() if count > WORK[what][1]} == {}
+    assert [what for what, (names, _) in WORK.items() if not twenty.of(*names)] == ["threads started"]
 
 
 def test_threads_are_made_once_for_all_turns() -> None:
