@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
+export UV_SYSTEM_CERTS := 1  # a company's own certificates are those of its machines
 
 .PHONY: demo test lint types bench diagrams examples clean
 

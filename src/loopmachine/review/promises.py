@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
+import attrs
+
 from loopmachine.definition import Definition
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import (
