@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
-export UV_SYSTEM_CERTS := 1  # a company's own certificates are those of its machines
+# A company's own certificates are those of its machines.
+export UV_SYSTEM_CERTS := 1
 
 .PHONY: demo test lint types bench diagrams examples clean
 
