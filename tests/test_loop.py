@@ -682,7 +682,7 @@ def test_a_callable_for_error_texts_is_used_and_given_again() -> None:
     by_hand(loop).replied(call("a", "boom"), at=2.0)
     text = loop.to_json()
     again = Loop.from_json(text, tools=TOOLS, error_text=quiet)
-    assert (loop.snapshot.policy.error_text, again.snapshot) == ("callable", loop.snapshot)
+    assert (loop.snapshot.policy.error_text, again.snapshot) == ("message", loop.snapshot)
     by_hand(again, DONE)
     assert again.result().results[0].content == "a RuntimeError, no more"
     with pytest.raises(ValueError, match="error_text: this run's policy has a callable; give it again as error_text="):

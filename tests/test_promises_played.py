@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import attrs
 import pytest
@@ -39,6 +40,7 @@ from loopmachine.requests import (
 from loopmachine.review.account import Account
 from loopmachine.review.moves import Move
 from loopmachine.review.promises import STRAY, broken, most_answers
+from tests.strategies import BUDGETS, POLICIES, TICKS, TOLD, UNTOLD, USAGES, rarely
 
 # --- the cast ---------------------------------------------------------------------------------------------
 
@@ -83,36 +85,7 @@ TOOLS: list[Tool] = [look, put, pay, peek, mail, lock]
 NAMES = ("look", "put", "pay", "peek", "mail", "lock", "fly")
 
 
-def rarely(value: Any, otherwise: Any, one_in: int = 8) -> st.SearchStrategy[Any]:
-    """``otherwise``, and now and then ``value``."""
-    return st.sampled_from([otherwise] * (one_in - 1) + [value])
-
-
-BUDGETS = st.builds(
-    Budget,
-    max_steps=st.sampled_from([5, 1, 2, 3, 4]),
-    max_calls=st.none() | st.integers(1, 4),
-    max_seconds=st.none() | st.sampled_from([1.0, 2.0, 4.0]),
-    max_cost_usd=st.none() | st.sampled_from([0.5, 1.0]),
-    max_tokens=st.none() | st.sampled_from([10, 20]),
-)
-POLICIES = st.builds(
-    Policy,
-    repeated_id=st.sampled_from(["stop", "answer", "rename"]),
-    excess_calls=st.sampled_from(["stop", "refuse"]),
-    batch=st.sampled_from(["parallel", "parallel", "parallel", "sequential", "sequential", "reject"]),
-    max_parallel=st.integers(1, 3),
-    model_retries=st.integers(0, 2),
-    repairs=st.integers(0, 2),
-    wrap_up=st.booleans(),
-    max_identical_turns=st.none() | st.integers(1, 2),
-)
-TICKS = st.sampled_from([0.0] * 12 + [0.5, 1.0, 2.0, -1.0])
-TOLD = [
-    Usage(input_tokens=4, output_tokens=written, cost_usd=cost) for written in (0, 1, 6) for cost in (0.0, 0.25, 0.5)
-]
-UNTOLD = [Usage(input_tokens=4, output_tokens=1), Usage(output_tokens=1, cost_usd=0.25)]
-USAGES = st.sampled_from([*TOLD, *TOLD, None, *UNTOLD])
+SUB_RUNS = st.sampled_from([None, None, None, *TOLD, *UNTOLD])  #: usage of a sub-run, or of a failure
 EAGER = rarely(False, True)  #: polls are answered at once
 ANY_NAME = st.sampled_from(NAMES)
 OUTCOMES = st.sampled_from(["ok", "ok", "failed", "denied", "timed_out", "interrupted"])
@@ -144,7 +117,10 @@ def resolution(call: Call, fate: str) -> Resolution:
     return Resolution(call.step, call.place, result=CallResult.of(call, fate, "found out"))
 
 
-def waiting(*kinds: type[Any]) -> Any:
+Rule = TypeVar("Rule", bound=Callable[..., None])
+
+
+def waiting(*kinds: type[Any]) -> Callable[[Rule], Rule]:
     """The rule is for a run that waits for one of these."""
     return precondition(lambda self: self.asked(*kinds) is not None)
 
@@ -190,8 +166,7 @@ class Played(RuleBasedStateMachine):
     def saw(self, before: Snapshot, advanced: Advance, eager: bool) -> None:
         """Every promise holds; then all that players are handed is spoiled."""
         move = Move(self.loop.definition, before, advanced, self.account)
-        found = broken(move)
-        assert found == {}, found
+        assert broken(move) == {}
         self.account = move.told
         self.answers += advanced.event.answers
         for request in self.loop.requests:
@@ -282,7 +257,7 @@ class Played(RuleBasedStateMachine):
         retryable=rarely(False, True, 4),
         timed_out=rarely(True, False),
         pause=st.sampled_from([None, 1.0]),
-        usage=st.sampled_from([None, None, None, *TOLD, *UNTOLD]),
+        usage=SUB_RUNS,
         tick=TICKS,
         eager=EAGER,
     )
@@ -304,7 +279,7 @@ class Played(RuleBasedStateMachine):
     @rule(
         place=st.integers(0, 2),
         outcome=OUTCOMES,
-        usage=st.sampled_from([None, None, None, *TOLD, *UNTOLD]),
+        usage=SUB_RUNS,
         tick=TICKS,
         eager=EAGER,
     )
@@ -326,7 +301,9 @@ class Played(RuleBasedStateMachine):
         calls = self.asked(AskApproval).calls
         given = dict(zip(calls, verdicts, strict=False))
         words = [Decision(call.step, call.place, said) for call, said in given.items() if said is not None]
-        self.tell(ApprovalGiven(tuple(words or [Decision(*calls[-1].key, True)]), at=self.at(tick)), eager)
+        self.tell(
+            ApprovalGiven(tuple(words or [Decision(calls[-1].step, calls[-1].place, True)]), at=self.at(tick)), eager
+        )
 
     @waiting(ResolveCalls)
     @rule(fates=st.tuples(FATES, FATES, FATES), tick=TICKS, eager=EAGER)

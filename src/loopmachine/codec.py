@@ -1,8 +1,11 @@
-"""Records as plain data and back. Only the records named here are ever made from data."""
+"""Records as plain data and back. Only the records named here are ever made from data, of fields of their types."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -15,19 +18,17 @@ _RECORDS: dict[str, type[Any]] = {
     for kind in vars(module).values()
     if isinstance(kind, type) and attrs.has(kind)
 }
-_LOGS: dict[str, Any] = {"History": History, "Ids": Ids, "EventLog": EventLog}
+_ENTRIES = (records.UserMessage, records.Exchange, records.Note, records.Final)
 
 
 def plain(value: Any) -> Any:
     """Plain, JSON-shaped data for a record: its name under "is", and the fields that are not at their default."""
     if isinstance(value, History):
         return {"is": "History", "items": [plain(entry) for entry in value.entries]}
-    if isinstance(value, EventLog | Ids):
+    if isinstance(value, Ids | EventLog):
         return {"is": type(value).__name__, "items": [plain(item) for item in value]}
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple):
         return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
     if not attrs.has(type(value)):
         return value
     found = {"is": type(value).__name__}
@@ -39,18 +40,56 @@ def plain(value: Any) -> Any:
 
 
 def record(data: Any) -> Any:
-    """The record that ``plain`` made this data from. Lists become tuples. Raises ValueError for what is no record."""
+    """The record that ``plain`` made this data from; lists become tuples. Raises ValueError for what is no record."""
     if isinstance(data, list):
         return tuple(record(item) for item in data)
     if not isinstance(data, dict):
         return data
     name = data.get("is")
-    if name in _LOGS:
-        return _LOGS[name](record(data["items"]))
-    if name not in _RECORDS:
+    if name == "History":
+        return History(_all("History", record(data.get("items")), lambda one: isinstance(one, _ENTRIES)))
+    if name == "Ids":
+        return Ids(_all("Ids", record(data.get("items")), lambda one: isinstance(one, str)))
+    if name == "EventLog":
+        return EventLog(
+            _all("EventLog", record(data.get("items")), lambda one: _fits(one, tuple[Any, tuple[str, ...]]))
+        )
+    if not isinstance(name, str) or name not in _RECORDS:
         raise ValueError(f"{name!r} is none of the records that can be restored: {', '.join(_RECORDS)}")
-    fields = {key: record(item) for key, item in data.items() if key != "is"}
+    kind, fields = _RECORDS[name], {key: record(item) for key, item in data.items() if key != "is"}
+    for key, hint in _hints(name).items():
+        if key in fields and not _fits(fields[key], hint):
+            raise ValueError(f"{name}: {key} can't be {fields[key]!r}")
     try:
-        return _RECORDS[name](**fields)
+        return kind(**fields)
     except TypeError as wrong:
         raise ValueError(f"{name} can't be restored: {wrong}") from wrong
+
+
+def _all(name: str, items: Any, right: Callable[[Any], bool]) -> tuple[Any, ...]:
+    if not isinstance(items, tuple) or not all(right(one) for one in items):
+        raise ValueError(f"{name} can't be restored from {items!r}")
+    return items
+
+
+@cache
+def _hints(name: str) -> dict[str, Any]:
+    return get_type_hints(_RECORDS[name])
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type that a field of a record is declared with."""
+    origin, members = get_origin(hint), get_args(hint)
+    if hint is Any or origin is Callable:
+        return hint is Any
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in members)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if members[-1] is Ellipsis:
+            return all(_fits(one, members[0]) for one in value)
+        return len(value) == len(members) and all(map(_fits, value, members))
+    if hint in (int, float):
+        return isinstance(value, int | hint) and not isinstance(value, bool)
+    return isinstance(value, hint)

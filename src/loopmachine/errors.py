@@ -51,20 +51,20 @@ class ModelError(LoopError):
     ) -> None:
         if retry_after is not None and not 0 <= retry_after < math.inf:
             raise ValueError(f"ModelError: retry_after must be finite seconds from 0 on or None, not {retry_after!r}")
-        self.code = code
-        self.message = message
+        self.code = str(code)
+        self.message = str(message)
         self.retryable = retryable
         self.retry_after = retry_after
-        super().__init__(f"{code}: {message}" if message else code)
+        super().__init__(f"{code}: {message}" if message else self.code)
 
 
 class Denied(LoopError):
     """Raised by a tool that refuses: the call gets the outcome ``denied`` with this code and sentence."""
 
     def __init__(self, code: str, message: str = "") -> None:
-        self.code = code
-        self.message = message
-        super().__init__(f"{code}: {message}" if message else code)
+        self.code = str(code)
+        self.message = str(message)
+        super().__init__(f"{code}: {message}" if message else self.code)
 
 
 class InvalidTool(LoopError, TypeError):

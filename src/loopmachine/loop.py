@@ -57,11 +57,11 @@ class Loop:
         chosen = Policy() if policy is None else policy
         limits = Budget() if budget is None else budget
         for name, value, kind in (("policy", chosen, Policy), ("budget", limits, Budget)):
-            if not isinstance(value, kind):
-                raise TypeError(f"{name} must be a {kind.__name__}, not {value!r}")
+            _must_be(name, value, kind)
         error_text = chosen.error_text
         if callable(error_text):  # which is no part of a snapshot
             chosen = attrs.evolve(chosen, error_text="message")
+        _must_be("definition", definition, Definition)
         start = _start(prompt, history, definition.initial, at).but(budget=limits, policy=chosen)
         self._assemble(start, tools, error_text, wire, system, context, price, cancel, definition)
 
@@ -77,6 +77,12 @@ class Loop:
         cancel: Any,
         definition: Definition,
     ) -> None:
+        _must_be("tools", tools, Iterable)
+        _must_be("wire", wire, Wire)
+        _must_be("system", system, str | None)
+        for name, value in (("price", price), ("cancel", cancel)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{name} must be callable or None, not {value!r}")
         self.definition = definition
         self.toolbox = Toolbox(tools)
         self.wire = wire
@@ -167,7 +173,11 @@ class Loop:
         """What it means that asking the model raised: only a ModelError can say that it may be asked again."""
         if isinstance(error, ModelError):
             return ModelFailed(error.code, error.message, error.retryable, error.retry_after, timed_out, at=at)
-        return ModelFailed(type(error).__name__, str(error), timed_out=timed_out, at=at)
+        try:
+            said = str(error)
+        except Exception:
+            said = "an error that can't be printed"
+        return ModelFailed(type(error).__name__, said, timed_out=timed_out, at=at)
 
     def _priced(self, usage: Usage, price: Price) -> Usage:
         try:
@@ -237,16 +247,20 @@ class Loop:
         """
         data = _envelope(text)
         known = WIRES.get(data["wire"]) if wire is None else wire
-        if known is None:
-            raise ValueError(f"wire: {data['wire']!r} is none of {', '.join(WIRES)}; give it as wire=")
+        if known is None or known.name != data["wire"]:
+            one = "it" if known is None else f"that one, not {known!r},"
+            raise ValueError(f"wire: {data['wire']!r} is none of {', '.join(WIRES)}; give {one} as wire=")
         if error_text is None and data["error_text"] == "callable":
-            raise ValueError("error_text: this run's policy had a callable; give it again as error_text=")
-        start: Snapshot = codec.record(data["start"])
+            raise ValueError("error_text: this run's policy has a callable; give it again as error_text=")
+        said = Policy(error_text=data["error_text"] if error_text is None else error_text).error_text
+        start, events = data["start"], data["events"]
+        if start.state not in definition.states:
+            raise ValueError(f"{_NO_RUN}: it begins in {start.state!r}, which is no state of this definition")
         loop = cls.__new__(cls)
         loop._assemble(
             start,
             tools,
-            error_text or data["error_text"],
+            said,
             known,
             data["system"],
             context,
@@ -254,7 +268,7 @@ class Loop:
             cancel,
             definition,
         )
-        loop.snapshot = replay(definition, start, codec.record(data["events"]), data["rows"])
+        loop.snapshot = replay(definition, start, events, data["rows"])
         loop.waiting = outstanding(definition, loop.snapshot)
         return loop
 
@@ -277,26 +291,51 @@ def _start(prompt: str | None, history: History | None, initial: str, at: float)
         raise ValueError("prompt must not be blank")
     else:
         said = said.append(UserMessage(prompt))
-    if not -math.inf < at < math.inf:
+    if not isinstance(at, int | float) or isinstance(at, bool) or not -math.inf < at < math.inf:
         raise ValueError(f"at must be a finite number of seconds, not {at!r}")
     ids = Ids(result.id for entry in said.entries if isinstance(entry, Exchange) for result in entry.results)
     return Snapshot(state=initial, clock=at, since=at, history=said, handed_in=len(said.entries), ids=ids)
 
 
+def _must_be(name: str, value: object, kind: Any) -> None:
+    if not isinstance(value, kind):
+        what = getattr(kind, "__name__", kind)
+        raise TypeError(f"{name} must be a {what}, not {value!r}")
+
+
+_NO_RUN = "this is no run that to_json wrote"
+
+
 def _envelope(text: str) -> dict[str, Any]:
+    """The parts of a run, the start and the events as records. Raises ValueError."""
     try:
-        data = thaw(text)
-    except ValueError as wrong:
-        raise ValueError(f"this is no run that to_json wrote: it is not JSON: {wrong}") from wrong
-    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
-        raise ValueError("this is no run that to_json wrote: it names no format")
-    if data["format"] > FORMAT:
+        data: dict[str, Any] = thaw(text)
+    except (ValueError, RecursionError) as wrong:
+        raise ValueError(f"{_NO_RUN}: it is not JSON: {wrong}") from wrong
+    form = data.get("format") if isinstance(data, dict) else None
+    if not isinstance(form, int) or isinstance(form, bool) or form < 1:
+        raise ValueError(f"{_NO_RUN}: it names no format")
+    if form > FORMAT:
         raise ValueError(
-            f"this run is in format {data['format']}, which a newer loopmachine wrote; this one reads format {FORMAT}"
+            f"this run is in format {form}, which a newer loopmachine wrote; this one reads format {FORMAT}"
         )
     missing = {"wire", "system", "error_text", "start", "events", "rows"} - data.keys()
     if missing:
-        raise ValueError(f"this is no run that to_json wrote: it has no {', '.join(sorted(missing))}")
+        raise ValueError(f"{_NO_RUN}: it has no {', '.join(sorted(missing))}")
+    try:
+        data["start"], data["events"] = codec.record(data["start"]), codec.record(data["events"])
+    except RecursionError as wrong:
+        raise ValueError(f"{_NO_RUN}: it is too deep") from wrong
+    right = {
+        "wire": isinstance(data["wire"], str),
+        "system": isinstance(data["system"], str | None),
+        "start": type(data["start"]) is Snapshot,
+        "events": isinstance(data["events"], tuple) and all(isinstance(one, Event) for one in data["events"]),
+        "rows": isinstance(data["rows"], list) and all(isinstance(one, str) for one in data["rows"]),
+    }
+    wrong_parts = [part for part, holds in right.items() if not holds]
+    if wrong_parts:
+        raise ValueError(f"{_NO_RUN}: {', '.join(wrong_parts)} can't be what is written there")
     return data
 
 

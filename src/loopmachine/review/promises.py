@@ -19,8 +19,6 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-import attrs
-
 from loopmachine.definition import Definition
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import (
