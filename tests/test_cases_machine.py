@@ -513,9 +513,10 @@ def test_F07_a_refused_host_takes_nothing_of_the_loop() -> None:
         await inside.wait()
         with pytest.raises(RuntimeError):
             run(lambda messages: DONE, loop=loop, context="theirs")
+        kept = loop.context, loop.cancel
         go_on.set()
         await task
-        return loop.context, loop.cancel
+        return kept
 
     assert asyncio.run(main()) == ("mine", stage.token)
 

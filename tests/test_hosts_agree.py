@@ -1,7 +1,8 @@
-"""One script, played by every host and by hand, brings the same run."""
+"""One script brings the same run by hand and on every host, whatever its players do to what they are handed."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,26 +10,42 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopmachine import Budget, Decision, Denied, Loop, ModelError, Policy, Result, Tool, tool
-from loopmachine.events import ApprovalGiven, CallReturned, CancelPolled, Event, Resumed
+from loopmachine import Budget, CancelToken, Decision, Denied, Loop, ModelError, Policy, Result, Tool, Usage, tool
+from loopmachine.events import ApprovalGiven, CallReturned, CancelPolled, Resumed
 from loopmachine.records import Call
-from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
-from tests.drivers import DRIVERS, Driver, unpaired
+from loopmachine.requests import AskModel, InterruptCalls, PollCancel, StartCalls
+from loopmachine.review.moves import moves
+from loopmachine.review.promises import broken
+from loopmachine.table import TOOL_LOOP
+from tests.drivers import DRIVERS, Driver
+from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, USAGES, rarely
 
 # --- the script -------------------------------------------------------------------------------------------
 
-NAMES = ("look", "look", "boom", "deny", "pay", "mail", "lock", "fly")
+NAMES = ("look", "boom", "deny", "pay", "pay", "mail", "lock", "fly")
 MOST_CALLS = 3
-VERDICTS = st.sampled_from([True, True, False, "not today", None])
 
 
 @attrs.frozen
 class Line:
-    """What the model does when it is asked: after ``tick`` seconds it replies, or raises."""
+    """What the model does when it is asked: after ``tick`` seconds it raises, replies, or asks for calls."""
 
-    reply: dict[str, Any] | Exception
-    tick: float = 0.0
+    says: Any
+    usage: Usage | None
+    tick: float
+
+    def reply(self, step: int) -> dict[str, Any]:
+        """What it replies at this step."""
+        if isinstance(self.says, Exception):
+            raise self.says
+        if isinstance(self.says, dict):
+            return {**self.says, "usage": self.usage}
+        calls: list[dict[str, Any]] = []
+        for place, (name, n, again) in enumerate(self.says):
+            number = calls[-1]["id"] if again and calls else f"c{step - again}_{place}"
+            calls.append({"id": number, "name": name, "arguments": {"n": copy.copy(n)}})
+        return {"kind": "calls", "calls": calls, "usage": self.usage}
 
 
 @attrs.frozen
@@ -38,8 +55,9 @@ class Script:
     budget: Budget
     policy: Policy
     lines: list[Line]
-    verdicts: dict[str, Any]  #: what the approver says to each kind of call
-    cancel_at: int | None  #: the poll at which somebody cancels, once
+    verdict: bool | str | None  #: what the approver says first
+    cancel_at: int | None  #: the poll that says once that the run is cancelled, or the step in which the model does so
+    by_model: bool  #: the model cancels, with a token that stays cancelled
 
     @property
     def steady(self) -> bool:
@@ -47,117 +65,131 @@ class Script:
         return self.policy.batch != "parallel" or self.policy.max_parallel in (1, MOST_CALLS)
 
 
-def calls_of(wanted: list[tuple[str, Any, int]]) -> dict[str, Any]:
-    return {
-        "kind": "calls",
-        "calls": [{"id": f"c{one}", "name": name, "arguments": {"n": n}} for name, n, one in wanted],
-    }
+END = Line({"kind": "final", "text": "done"}, Usage(input_tokens=0, output_tokens=0, cost_usd=0.0), 0.0)
 
-
+#: A call: its tool, its argument (blank is wrong), and whether it bears the id of the call before.
 CALLS = st.lists(
-    st.tuples(st.sampled_from(NAMES), rarely("none", 1), st.integers(0, 99)), min_size=1, max_size=MOST_CALLS
-).map(calls_of)
+    st.tuples(st.sampled_from(NAMES), rarely("", [1]), rarely(True, False, 12)), min_size=1, max_size=MOST_CALLS
+)
 SAID = st.sampled_from(
     [
         {"kind": "final", "text": "done"},
         {"kind": "final", "text": " "},
         {"kind": "final", "text": "cut", "stop": "length"},
-        {"kind": "call", "id": "x", "name": "look", "arguments": {}, "stop": "refusal"},
+        {"kind": "final", "text": "no", "stop": "refusal"},
         {"kind": "nonsense"},
     ]
 )
 RAISED = st.sampled_from([ModelError("busy", "later", retryable=True), ModelError("down"), ValueError("what?")])
-REPLIES = st.one_of(CALLS, CALLS, CALLS, SAID, RAISED)
-
-
-@st.composite
-def lines(draw: st.DrawFn) -> Line:
-    reply = draw(REPLIES)
-    usage = draw(USAGES)
-    return Line({**reply, "usage": usage} if isinstance(reply, dict) else reply, draw(TICKS))
-
-
+LINES = st.builds(
+    Line,
+    says=st.sampled_from([CALLS] * 8 + [SAID, RAISED]).flatmap(lambda one: one),
+    usage=USAGES,
+    tick=TICKS,
+)
 SCRIPTS = st.builds(
     Script,
     budget=BUDGETS,
     policy=POLICIES,
-    lines=st.lists(lines(), min_size=1, max_size=6),
-    verdicts=st.fixed_dictionaries({"pay": VERDICTS, "peek": VERDICTS}),
-    cancel_at=st.none() | st.none() | st.integers(1, 10),
+    lines=st.lists(LINES, min_size=1, max_size=4),
+    verdict=st.sampled_from([True, True, False, "not today", None]),
+    cancel_at=st.sampled_from([None, None, 1, 2, 3, 4, 5, 6, 7, 9]),
+    by_model=st.booleans(),
 )
 
 # --- who plays it -------------------------------------------------------------------------------------------
 
 
 class Cast:
-    """A model, tools, an approver, a canceller and a clock that follow a script. Only the model takes time."""
+    """A model, tools, an approver, a canceller and a clock that follow a script. Only the model takes time.
 
-    def __init__(self, script: Script) -> None:
+    All but the clock, and an observer, may be hostile to what they are handed.
+    """
+
+    def __init__(self, script: Script, hostile: bool = False) -> None:
         self.script, self.now, self.asked, self.polls = script, 0.0, 0, 0
+        self.hostile = hostile
         self.effects: list[str] = []
+        self.token = CancelToken()
+        self.cancel: Any = self.token if script.by_model else self.poll
 
     def clock(self) -> float:
         return self.now
 
     def model(self, messages: Any, tools: Any) -> Any:
         self.asked += 1
-        line = self.script.lines[min(self.asked, len(self.script.lines)) - 1]
+        line = self.script.lines[self.asked - 1] if self.asked <= len(self.script.lines) else END
         self.now += line.tick
-        if isinstance(line.reply, Exception):
-            raise line.reply
-        return line.reply
+        if self.asked == self.script.cancel_at and self.script.by_model:
+            self.token.cancel("enough")
+        if self.hostile:
+            spoil_messages(messages)
+            spoil_messages(tools)
+        return line.reply(self.asked)
 
-    def cancel(self) -> bool:
+    def poll(self) -> bool:
         self.polls += 1
         if self.script.steady:
             return self.polls == self.script.cancel_at
         return self.asked == self.script.cancel_at
 
     def approve(self, call: Call) -> Any:
-        return self.script.verdicts[call.name]
+        self.observe(call)
+        return self.script.verdict if call.place == 0 else True
+
+    def observe(self, notice: Any) -> None:
+        if self.hostile:
+            spoil(notice)
 
     def tools(self) -> list[Tool]:
-        def did(name: str, n: int) -> str:
-            self.effects.append(f"{name} {n}")
-            return f"{name} {n}"
+        def did(name: str, n: list[int]) -> str:
+            told = f"{name} {n}"
+            self.effects.append(told)
+            self.observe(n)
+            return told
 
         @tool(effect="read")
-        def look(n: int) -> str:
+        def look(n: list[int]) -> str:
             """Look."""
             return did("look", n)
 
         @tool
-        def boom(n: int) -> str:
+        def boom(n: list[int]) -> str:
             """Raise."""
             raise RuntimeError(did("boom", n))
 
         @tool
-        def deny(n: int) -> str:
+        def deny(n: list[int]) -> str:
             """Deny."""
             raise Denied("not_yours", did("deny", n))
 
         @tool(needs_approval=True)
-        def pay(n: int) -> str:
+        def pay(n: list[int]) -> str:
             """Pay."""
             return did("pay", n)
 
         @tool(max_calls=1)
-        def mail(n: int) -> str:
+        def mail(n: list[int]) -> str:
             """Mail."""
             return did("mail", n)
 
         @tool(sequential=True)
-        def lock(n: int) -> str:
+        def lock(n: list[int]) -> str:
             """Lock."""
             return did("lock", n)
 
         return [look, boom, deny, pay, mail, lock]
 
 
+def agree(call: Call) -> bool:
+    """What the second approver says."""
+    return True
+
+
 def hosted(driver: Driver, script: Script) -> tuple[Result, Cast]:
     """A host plays the script; where that suspends the run, another goes on, with an approver who agrees."""
-    cast = Cast(script)
-    options = {"cancel": cast.cancel, "clock": cast.clock}
+    cast = Cast(script, hostile=True)
+    options = {"cancel": cast.cancel, "clock": cast.clock, "observe": cast.observe}
     result = driver.drive(
         cast.model,
         "go",
@@ -168,7 +200,7 @@ def hosted(driver: Driver, script: Script) -> tuple[Result, Cast]:
         **options,
     )
     if not result.finished:
-        result = driver.drive(cast.model, None, loop=result.loop, approve=lambda call: True, **options)
+        result = driver.drive(cast.model, None, loop=result.loop, approve=agree, **options)
     return result, cast
 
 
@@ -176,11 +208,11 @@ def by_hand(script: Script) -> tuple[Result, Cast]:
     """The script played with a Loop, one call at a time."""
     cast = Cast(script)
     loop = Loop("go", tools=cast.tools(), budget=script.budget, policy=script.policy, at=cast.clock())
-    approve = cast.approve
+    approve: Callable[[Call], Any] = cast.approve
     while not loop.finished:
         requests = sorted(loop.requests, key=lambda one: not isinstance(one, PollCancel))
         if not told(loop, cast, requests[0], approve):
-            approve = lambda call: True  # noqa: E731
+            approve = agree
             loop.send(Resumed(at=cast.clock()))
     return loop.result(), cast
 
@@ -188,7 +220,7 @@ def by_hand(script: Script) -> tuple[Result, Cast]:
 def told(loop: Loop, cast: Cast, request: Any, approve: Callable[[Call], Any]) -> bool:
     """Do what is asked for; False where nobody decides."""
     if isinstance(request, PollCancel):
-        loop.send(CancelPolled(cast.cancel(), at=cast.clock()))
+        loop.send(CancelPolled(cast.cancel(), cast.token.reason, at=cast.clock()))
     elif isinstance(request, AskModel):
         try:
             reply = cast.model(request.messages, request.tools)
@@ -215,13 +247,21 @@ def told(loop: Loop, cast: Cast, request: Any, approve: Callable[[Call], Any]) -
 
 
 def outcome(result: Result, cast: Cast) -> dict[str, Any]:
-    """What a run brought. Who is faster decides how often is polled while calls wait for a place, and nothing else."""
+    """What a run brought. Who is faster decides how often is polled while calls wait for a place, and nothing else.
+
+    Of a token some hosts hear before they poll: then other rows lead to the same end.
+    """
     steady = cast.script.steady
+    rows = () if cast.token.cancelled else result.rows
+    script, events = cast.script, result.snapshot.events
+    start = Loop("go", budget=script.budget, policy=script.policy, at=0.0).snapshot
     return {
+        "broken": [sentence for move in moves(TOOL_LOOP, start, events) for sentence in broken(move).values()],
         "status": result.status,
+        "reason": result.snapshot.cancel_reason,
         "spend": result.spend,
         "history": list(result.history),
-        "rows": [row for row in result.rows if steady or not row.startswith(("dispatching", "collecting"))],
+        "rows": [row for row in rows if steady or not row.startswith(("dispatching", "collecting"))],
         "effects": sorted(cast.effects),
         "asked": cast.asked,
         "polls": cast.polls if steady else None,
@@ -248,3 +288,4 @@ def test_a_script_brings_the_same_run_whoever_plays_it(script: Script) -> None:
     for driver in DRIVERS:
         told = outcome(*hosted(driver, script))
         assert (awaited(told, hand) if driver.tasks else told) == hand, driver.name
+    assert hand["broken"] == []

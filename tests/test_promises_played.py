@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import attrs
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -40,6 +39,7 @@ from loopmachine.requests import (
 from loopmachine.review.account import Account
 from loopmachine.review.moves import Move
 from loopmachine.review.promises import STRAY, broken, most_answers
+from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, TOLD, UNTOLD, USAGES, rarely
 
 # --- the cast ---------------------------------------------------------------------------------------------
@@ -92,22 +92,6 @@ OUTCOMES = st.sampled_from(["ok", "ok", "failed", "denied", "timed_out", "interr
 VERDICTS = st.sampled_from([True, True, False, None])
 FATES = st.sampled_from(["rerun", "rerun", "ok", "failed", "unknown", None])
 CANCEL_AT = st.one_of([st.none()] * 3 + [st.integers(1, 12)])
-
-
-def spoil(thing: Any) -> None:
-    """What a hostile player does with what it is handed: empty all that can be emptied, however deep."""
-    if isinstance(thing, list | dict):
-        for one in list(thing.values() if isinstance(thing, dict) else thing):
-            spoil(one)
-        thing.clear()
-    elif isinstance(thing, tuple):
-        for one in thing:
-            spoil(one)
-    elif attrs.has(type(thing)):
-        for field in attrs.fields(type(thing)):
-            spoil(getattr(thing, field.name))
-            with pytest.raises(attrs.exceptions.FrozenInstanceError):
-                setattr(thing, field.name, None)
 
 
 def resolution(call: Call, fate: str) -> Resolution:
@@ -171,8 +155,8 @@ class Played(RuleBasedStateMachine):
         self.answers += advanced.event.answers
         for request in self.loop.requests:
             if isinstance(request, AskModel):
-                spoil([list(request.messages), list(request.tools)])
-                request.messages.clear()
+                spoil_messages(request.messages)
+                spoil_messages(request.tools)
             spoil([call.arguments for call in getattr(request, "calls", ())])
         spoil([list(advanced.snapshot.history), advanced.event])
         self.poll(eager)
@@ -195,52 +179,51 @@ class Played(RuleBasedStateMachine):
         self.saw(before, self.loop.replied(reply, at=self.at(tick)), eager)
         spoil(reply)
 
-    def asks(self, wanted: list[tuple[str, Any]], usage: Usage | None, tick: float, eager: bool, **more: Any) -> None:
-        """Ask for calls; the place of a name that is blank repeats the id before."""
+    def asks(self, names: list[str], usage: Usage | None, tick: float, eager: bool, **more: Any) -> None:
+        """Ask for calls of these names, all with an id that is new or, ``again``, with the latest."""
+        again, arguments = more.pop("again", False), more.pop("arguments", {"n": 1})
         calls = []
-        for name, n in wanted:
-            self.last_id += not name.startswith("again ")
-            name = name.removeprefix("again ")
-            calls.append({"id": f"c{self.last_id}", "name": name, "arguments": {"n": n}})
+        for name in names:
+            self.last_id += not again
+            calls.append({"id": f"c{self.last_id}", "name": name, "arguments": copy.copy(arguments)})
         self.calls += len(calls)
         self.replies({"kind": "calls", "calls": calls, "usage": usage, **more}, tick, eager)
 
     @model_asked
     @rule(name=ANY_NAME, text=st.sampled_from(["", "so"]), usage=USAGES, tick=TICKS, eager=EAGER)
     def asks_for_one_call(self, name: str, text: str, usage: Usage | None, tick: float, eager: bool) -> None:
-        self.asks([(name, 1)], usage, tick, eager, text=text)
+        self.asks([name], usage, tick, eager, text=text)
 
     @model_asked
     @rule(usage=USAGES, tick=TICKS, eager=EAGER)
     def asks_the_same(self, usage: Usage | None, tick: float, eager: bool) -> None:
         last = self.account.last
-        again = [(call.name, call.arguments["n"]) for call in last.turn.calls] if last else []
-        self.asks(again or [("look", 1)], usage, tick, eager)
+        self.asks([call.name for call in last.turn.calls] if last else ["look"], usage, tick, eager)
 
     @model_asked
     @rule(names=st.lists(ANY_NAME, min_size=2, max_size=3), usage=USAGES, tick=TICKS, eager=EAGER)
     def asks_for_a_batch(self, names: list[str], usage: Usage | None, tick: float, eager: bool) -> None:
-        self.asks([(name, 1) for name in names], usage, tick, eager)
+        self.asks(names, usage, tick, eager)
 
     @model_asked
     @rule(names=st.lists(ANY_NAME, min_size=1, max_size=2), usage=USAGES, tick=TICKS, eager=EAGER)
     def repeats_an_id(self, names: list[str], usage: Usage | None, tick: float, eager: bool) -> None:
-        self.asks([(f"again {name}", 1) for name in names], usage, tick, eager)
+        self.asks(names, usage, tick, eager, again=True)
 
     @model_asked
-    @rule(name=ANY_NAME, n=st.sampled_from(["none", None, 1.5]), usage=USAGES, tick=TICKS, eager=EAGER)
+    @rule(name=ANY_NAME, n=st.sampled_from(["none", None, 1.5, [1]]), usage=USAGES, tick=TICKS, eager=EAGER)
     def gives_wrong_arguments(self, name: str, n: Any, usage: Usage | None, tick: float, eager: bool) -> None:
-        self.asks([(name, n), ("look", 1)], usage, tick, eager)
+        self.asks([name, "look"], usage, tick, eager, arguments={"n": n})
 
     @model_asked
     @rule(names=st.permutations(["pay", "peek", "look"]), usage=USAGES, tick=TICKS, eager=EAGER)
     def asks_for_what_needs_approval(self, names: list[str], usage: Usage | None, tick: float, eager: bool) -> None:
-        self.asks([(name, 1) for name in names[:2]], usage, tick, eager)
+        self.asks(names[:2], usage, tick, eager)
 
     @model_asked
     @rule(stop=st.sampled_from(["length", "refusal"]), usage=USAGES, tick=TICKS, eager=EAGER)
     def is_cut_while_it_asks(self, stop: str, usage: Usage | None, tick: float, eager: bool) -> None:
-        self.asks([("look", 1)], usage, tick, eager, stop=stop)
+        self.asks(["look"], usage, tick, eager, stop=stop)
 
     @model_asked
     @rule(text=rarely(" ", "done"), stop=rarely("tool_use", ""), usage=USAGES, tick=TICKS, eager=EAGER)
@@ -376,4 +359,4 @@ class Played(RuleBasedStateMachine):
 
 
 TestPlayed = Played.TestCase
-TestPlayed.settings = settings(max_examples=150, stateful_step_count=40, derandomize=True, deadline=None, database=None)
+TestPlayed.settings = settings(max_examples=200, stateful_step_count=40, derandomize=True, deadline=None, database=None)

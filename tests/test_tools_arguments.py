@@ -217,6 +217,12 @@ def test_every_mistake_is_told_at_once() -> None:
     ]
 
 
+def test_a_name_that_is_given_already_is_not_suggested() -> None:
+    """Only a name that is still free can be the one that was meant."""
+    told = order({"ticket_id": 1, "ticket_i": 2})
+    assert told == "- ticket_i: there is no 'ticket_i' here; known names: ticket_id, label, limit, lines, note"
+
+
 def test_true_is_no_number_and_five_is_no_word() -> None:
     """True for a whole number and a number for text are refused, each with the value shown."""
     assert order({"ticket_id": True, "label": 5}).splitlines() == [

@@ -98,10 +98,15 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"xa": 1},
         "xa: 1 where null is wanted",
     ),
-    "required": ({"required": ["a"]}, {"a": 1}, {}, "a: missing; a value is wanted"),
+    "required": (
+        {"required": ["a"], "properties": {"a": {"allOf": [{"type": "integer"}, {"minimum": 1}]}}},
+        {"a": 1},
+        {},
+        "a: missing; a whole number is wanted",
+    ),
     "additionalProperties": (
-        {"additionalProperties": {"type": "null"}},
-        {"a": None},
+        {"additionalProperties": {"type": "null"}, "properties": {"b": {}}},
+        {"a": None, "b": 1},
         {"a": 1},
         "a: 1 where null is wanted",
     ),

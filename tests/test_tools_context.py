@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 
+import attrs
 import pytest
 
 from loopmachine.records import Call
@@ -24,7 +25,8 @@ def test_a_context_tells_of_the_call() -> None:
 
 def test_the_idempotency_key_is_that_of_the_call() -> None:
     """A rerun of a call has the same key; another step, place or id has another."""
-    keys = [Context(call=call).idempotency_key for call in (CALL, CALL.but(checked="{}"), CALL.but(step=4))]
+    calls = (CALL, attrs.evolve(CALL, checked="{}"), attrs.evolve(CALL, step=4))
+    keys = [Context(call=call).idempotency_key for call in calls]
     assert keys == ["3.1:call-7", "3.1:call-7", "4.1:call-7"]
 
 
@@ -78,18 +80,30 @@ def test_the_subscribed_are_called_once_each() -> None:
     assert heard == ["early", "late"]
 
 
+class Heard(set[int]):
+    """A set that can be held weakly."""
+
+
 def test_who_unsubscribes_is_not_called_and_not_held() -> None:
     """After unsubscribing, which may be done twice, nothing holds the listener."""
-
-    class Heard(set[int]):
-        pass
-
     token, heard = CancelToken(), Heard([1])
     unsubscribe = token.subscribe(heard.clear)
     unsubscribe()
     unsubscribe()
     token.cancel()
     assert heard == {1}
+    held = weakref.ref(heard)
+    del heard
+    gc.collect()
+    assert held() is None
+
+
+def test_who_was_called_is_not_held() -> None:
+    """After the cancel the token holds no listener, though nobody unsubscribed."""
+    token, heard = CancelToken(), Heard([1])
+    token.subscribe(heard.clear)
+    token.cancel()
+    assert heard == set()
     held = weakref.ref(heard)
     del heard
     gc.collect()

@@ -140,13 +140,18 @@ def test_every_kind_of_parameter_is_called_as_it_must_be() -> None:
     ]
 
 
-def test_a_positional_parameter_left_out_ends_the_positional_ones() -> None:
-    """Where one that may be left out is left out, those after it take their defaults too."""
+def test_a_positional_parameter_left_out_takes_its_default() -> None:
+    """Any of the positional-only parameters may be left out, also one before another that is given."""
 
-    def f(a: int = 1, b: int = 2, /) -> Any:
-        return a, b
+    def f(a: int = 1, b: int = 2, c: list[int] = [], /) -> Any:  # noqa: B006  the case
+        return a, b, c
 
-    assert [call(f, {"a": 5}), call(f, {})] == [(5, 2), (1, 2)]
+    assert [call(f, {"a": 5}), call(f, {}), call(f, {"b": 6}), call(f, {"c": [7]})] == [
+        (5, 2, []),
+        (1, 2, []),
+        (1, 6, []),
+        (1, 2, [7]),
+    ]
 
 
 def test_the_context_is_hidden_from_the_model() -> None:

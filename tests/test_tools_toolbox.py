@@ -369,7 +369,8 @@ def performed(box: Toolbox, call: Call, seconds: float | None = None) -> CallRes
 
 
 def test_which_calls_are_async_is_known() -> None:
-    """Async tools are known by their call; an unknown one is not async."""
+    """Async tools are known by name and by their call; an unknown one is not async."""
+    assert BOX.asynchronous == ["wait"]
     assert [BOX.is_async(prepared(name)) for name in ("wait", "look", "nothing")] == [True, False, False]
 
 

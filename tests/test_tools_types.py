@@ -389,6 +389,23 @@ def test_two_classes_of_one_name_get_two() -> None:
     assert names == ["#/$defs/Pair", "#/$defs/Pair_2", "#/$defs/Pair_3", "#/$defs/Pair"]
 
 
+def test_a_class_may_hold_another_of_its_name() -> None:
+    """A class is not taken for the one of the same name that it holds."""
+    types = Types()
+    types.schema(dataclasses.make_dataclass("Pair", [("inner", Pair)]))
+    assert {name: list(one["properties"]) for name, one in types.defs.items()} == {
+        "Pair": ["inner"],
+        "Pair_2": ["left", "right"],
+    }
+
+
+def test_literals_that_python_takes_for_equal_are_told_apart() -> None:
+    """Literal[1] and Literal[True] in one tool keep their own values."""
+    types = Types()
+    enums = [types.schema(hint)["enum"] for hint in (Literal[1], Literal[True])]
+    assert json.dumps(enums) == "[[1], [true]]"
+
+
 def test_a_model_that_describes_itself_is_taken_at_its_word() -> None:
     """A pydantic model's own schema is used, its objects closed, its parts shared; it reads its own JSON."""
     types = Types()

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.hosts import POLL_SECONDS, Host, passes, unfinished
+from loopmachine.hosts import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
+from loopmachine.loop import Loop
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import (
     AskApproval,
@@ -37,27 +38,23 @@ class AsyncHost(Host):
         super().__init__(*args)
         self.children: dict[Child, Call | None] = {}  #: what runs; None is the model
         self.cut: dict[Child, str] = {}  #: why a child was cancelled
-        self.pool: ThreadPoolExecutor | None = None
         self.wake: Child = asyncio.get_running_loop().create_future()
         self.heard_wake = False
 
-    async def run(self, resumed: Resumed | None) -> Result:
+    async def run(self, loop: Loop, resumed: Resumed | None) -> Result:
         """Perform what is outstanding, or wait for what is running, until there is neither."""
-        self.begin(resumed)
-        forget = self.cancel.subscribe(self.woken) if isinstance(self.cancel, CancelToken) else None
+        self.loop, self.before = loop, loop.cancel
         try:
+            self.begin(resumed)
             while await self.perform():
                 pass
         except BaseException:
             await self.wind_down()
             raise
         finally:
-            if forget is not None:
-                forget()
-            if self.pool is not None:
-                self.pool.shutdown()
-            result = self.end()
-        return result
+            loop.driven = False
+            self.end()
+        return loop.result()
 
     def woken(self) -> None:
         """A cancel token was set, in whatever thread."""
@@ -77,9 +74,8 @@ class AsyncHost(Host):
     async def act(self, request: Request) -> bool:
         """Do what the machine asks for. Whether the machine was told something."""
         if isinstance(request, PollCancel):
-            if request.not_before is not None:
-                await self.pause(request.not_before - self.clock())
-            self.tell(self.polled())
+            seen = request.not_before is not None and await self.pause(request.not_before - self.clock())
+            self.tell(self.polled(seen))
             return True
         if isinstance(request, AskModel):
             self.ask(request)
@@ -92,21 +88,24 @@ class AsyncHost(Host):
             return self.decide([(call, await said if inspect.isawaitable(said) else said) for call, said in verdicts])
         return False
 
-    async def pause(self, seconds: float) -> None:
-        """Wait, or until cancelled."""
+    async def pause(self, seconds: float) -> bool:
+        """Wait, or until cancelled. Whether it was."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not (self.cancel is not None and self.cancel()):
+        while (left := until - time.monotonic()) > 0:
+            if self.cancel is not None and self.cancel():
+                return True
             if isinstance(self.cancel, CancelToken):
-                await asyncio.wait([self.wake], timeout=left)
+                await asyncio.wait([self.wake], timeout=min(left, LONGEST_WAIT))
             else:
-                await asyncio.sleep(left if self.cancel is None else min(left, POLL_SECONDS))
+                await asyncio.sleep(min(left, LONGEST_WAIT if self.cancel is None else POLL_SECONDS))
+        return False
 
     def ask(self, request: AskModel) -> None:
         """Ask the model, as a task or on a thread."""
         if self.children:  # it was asked
             return
         arguments = self.arguments(request)
-        if _is_async(self.model):
+        if is_async(self.model):
             self.children[asyncio.ensure_future(self.model(*arguments))] = None
         else:
             self.children[self.thread(lambda: self.model(*arguments))] = None
@@ -197,7 +196,5 @@ class AsyncHost(Host):
         for child, call in list(self.children.items()):
             if call is not None:
                 self.harvest(child)
-
-
-def _is_async(model: Any) -> bool:
-    return inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(getattr(model, "__call__", None))  # noqa: B004
+            elif not child.cancelled():
+                child.exception()  # of the model; looked at, so that nobody complains of it

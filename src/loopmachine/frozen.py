@@ -22,7 +22,7 @@ def freeze(value: Any) -> str:
         text = _encode(value).decode()
         if "null" not in text:  # msgspec writes null for NaN
             return text
-    except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
+    except (UnicodeEncodeError, TypeError):  # a lone surrogate, which only an escape can carry; a subclass of str
         pass
     return _encode_slowly(value)
 

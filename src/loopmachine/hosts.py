@@ -11,6 +11,7 @@ import logging
 import queue
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,9 @@ from loopmachine.events import (
 )
 from loopmachine.history import History
 from loopmachine.limits import Budget, Policy
-from loopmachine.loop import Loop, Price
+from loopmachine.loop import Loop, Price, log_warning
 from loopmachine.records import Call, CallResult, Decision
-from loopmachine.requests import AskApproval, AskModel, PollCancel, StartCalls
+from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
@@ -42,6 +43,7 @@ Clock = Callable[[], float]
 Observe = Callable[[Any], None]
 Approve = Callable[[Call], Any]
 Cancel = CancelToken | Callable[[], bool]
+LONGEST_WAIT = 3600.0  #: seconds of one wait, which systems bound
 POLL_SECONDS = 0.05  #: how often a plain callable is asked for a cancel during a pause
 _logger = logging.getLogger("loopmachine")
 
@@ -62,7 +64,7 @@ def run(
     price: Price | None = None,
     observe: Observe | None = None,
     definition: Definition | None = TOOL_LOOP,
-    clock: Clock = time.monotonic,
+    clock: Clock | None = time.monotonic,
     loop: Loop | None = None,
 ) -> Result:
     """Run the loop to its end, or to a rest that somebody else must answer (``result.finished`` is False).
@@ -84,10 +86,12 @@ def run(
         "system": system,
         "definition": definition,
     }
-    driven = _loop(loop, made, budget, context, price, clock)
-    return SyncHost(driven, model, cancel, approve, observe, clock).run(
-        None if loop is None else Resumed(budget, at=clock())
-    )
+    _refuse_async(model=model, approve=approve)
+    host = SyncHost(model, cancel, approve, observe, clock)
+    driven = host.loop_of(loop, made, budget, context, price)
+    if driven.toolbox.asynchronous:
+        raise TypeError(f"tools: {', '.join(driven.toolbox.asynchronous)} is async; use run_async")
+    return host.run(driven, None if loop is None else Resumed(budget, at=host.clock()))
 
 
 async def run_async(
@@ -106,7 +110,7 @@ async def run_async(
     price: Price | None = None,
     observe: Observe | None = None,
     definition: Definition | None = TOOL_LOOP,
-    clock: Clock = time.monotonic,
+    clock: Clock | None = time.monotonic,
     loop: Loop | None = None,
 ) -> Result:
     """``run`` on asyncio, with async or sync model, tools and approve.
@@ -125,61 +129,94 @@ async def run_async(
         "system": system,
         "definition": definition,
     }
-    driven = _loop(loop, made, budget, context, price, clock)
-    return await AsyncHost(driven, model, cancel, approve, observe, clock).run(
-        None if loop is None else Resumed(budget, at=clock())
-    )
+    host = AsyncHost(model, cancel, approve, observe, clock)
+    driven = host.loop_of(loop, made, budget, context, price)
+    return await host.run(driven, None if loop is None else Resumed(budget, at=host.clock()))
 
 
-def _loop(
-    loop: Loop | None, made: dict[str, Any], budget: Budget | None, context: Any, price: Price | None, clock: Clock
-) -> Loop:
-    defaults = {"tools": (), "wire": PLAIN, "definition": TOOL_LOOP}
-    given = {name: value for name, value in made.items() if value is not None and value is not defaults.get(name)}
-    if loop is None:
-        return Loop(**given, budget=budget, context=context, price=price, at=clock())
-    if loop.driven:
-        raise RuntimeError("this loop is being driven by another host; one loop, one host at a time")
-    if given:
-        raise TypeError(f"{', '.join(given)}: what made the loop can't be given beside loop=")
-    loop.context = loop.context if context is None else context
-    loop.price = loop.price if price is None else price
-    return loop
+def _refuse_async(**given: Any) -> None:
+    for name, value in given.items():
+        if is_async(value):
+            raise TypeError(f"{name} is async; use run_async")
+
+
+def _nothing() -> None:
+    """What ends a subscription that there is not."""
+
+
+def is_async(function: Any) -> bool:
+    """Calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 class Host:
     """What both hosts share: the cancel, the approver, the observer, and what is told to the machine."""
 
+    loop: Loop
+    before: Any  #: the cancel that the loop had before
+    tell: Callable[[Event], None]  #: tells the machine, and the observer if there is one
+
     def __init__(
         self,
-        loop: Loop,
         model: Callable[..., Any],
         cancel: Cancel | None,
         approve: Approve | None,
         observe: Observe | None,
-        clock: Clock,
+        clock: Clock | None,
     ) -> None:
-        self.loop = loop
+        for name, value in {"cancel": cancel, "approve": approve, "observe": observe, "clock": clock}.items():
+            if value is not None and not callable(value):
+                raise TypeError(f"{name} must be callable or None, not {value!r}")
         self.model = model
         self.arity = _arity(model)
         self.cancel = cancel
         self.approve = approve
         self.observe = observe
-        self.clock = clock
-        self.tell: Callable[[Event], None] = loop.take if observe is None else self.show
-        loop.warn = self.notice
-        loop.cancel = cancel
+        self.clock = time.monotonic if clock is None else clock
+        self.pool: ThreadPoolExecutor | None = None
+        self.forget: Callable[[], None] = _nothing
+
+    def loop_of(
+        self, loop: Loop | None, made: dict[str, Any], budget: Budget | None, context: Any, price: Price | None
+    ) -> Loop:
+        """The loop to drive: a new one, or the one given, beside which nothing can be given that made it."""
+        defaults = {"tools": (), "wire": PLAIN, "definition": TOOL_LOOP}
+        given = {name: value for name, value in made.items() if value is not None and value is not defaults.get(name)}
+        if loop is None:
+            return Loop(**given, budget=budget, context=context, price=price, cancel=self.cancel, at=self.clock())
+        if not isinstance(loop, Loop):
+            raise TypeError(f"loop must be a Loop, such as result.loop, not {loop!r}")
+        if loop.driven:
+            raise RuntimeError("this loop is being driven by another host; one loop, one host at a time")
+        if given:
+            raise TypeError(f"{', '.join(given)}: what made the loop can't be given beside loop=")
+        if budget is not None and not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a Budget, not {budget!r}")
+        loop.context = loop.context if context is None else context
+        loop.price = loop.price if price is None else price
+        return loop
 
     def begin(self, resumed: Resumed | None) -> None:
         """Take the loop up."""
-        if resumed is not None and not self.loop.finished:
+        loop = self.loop
+        self.tell = loop.take if self.observe is None else self.show
+        self.cancel = loop.cancel if self.cancel is None else self.cancel
+        loop.driven, loop.warn, loop.cancel = True, self.notice, self.cancel
+        if isinstance(self.cancel, CancelToken):
+            self.forget = self.cancel.subscribe(self.woken)
+        if resumed is not None and not loop.finished:
             self.tell(resumed)
-        self.loop.driven = True
 
-    def end(self) -> Result:
-        """Let the loop go."""
-        self.loop.driven = False
-        return self.loop.result()
+    def end(self) -> None:
+        """Leave nothing of this host in the loop."""
+        self.loop.warn, self.loop.cancel = log_warning, self.before
+        self.forget()
+        if self.pool is not None:
+            self.pool.shutdown()
+
+    def woken(self) -> None:
+        """A cancel token was set, in whatever thread."""
+        raise NotImplementedError
 
     def show(self, event: Event) -> None:
         """Tell the machine what happened, and the observer what came of it."""
@@ -208,12 +245,12 @@ class Host:
 
         return report
 
-    def polled(self) -> CancelPolled:
-        """Look whether the run is to be cancelled."""
+    def polled(self, seen: bool = False) -> CancelPolled:
+        """Look whether the run is to be cancelled, if that was not ``seen`` already."""
         cancel = self.cancel
         if cancel is None:
             return CancelPolled(False, at=self.clock())
-        cancelled = bool(cancel())
+        cancelled = seen or bool(cancel())
         reason = cancel.reason if isinstance(cancel, CancelToken) else ""
         return CancelPolled(cancelled, reason, at=self.clock())
 
@@ -245,6 +282,9 @@ class Host:
 
 
 def _decision(call: Call, verdict: Any) -> Decision:
+    if inspect.iscoroutine(verdict):
+        verdict.close()
+        raise TypeError("approve is async; use run_async")
     if isinstance(verdict, bool):
         return Decision(call.step, call.place, verdict)
     if isinstance(verdict, str):
@@ -254,14 +294,21 @@ def _decision(call: Call, verdict: Any) -> Decision:
 
 def _arity(model: Callable[..., Any]) -> int:
     """How many of (messages, tools, ask) a model takes: its parameters without a default, 2 for ``*args``."""
+    if not callable(model):
+        raise TypeError(f"model must be callable, not {model!r}")
     try:
         parameters = inspect.signature(model).parameters.values()
     except (TypeError, ValueError):  # a builtin without a signature
         return 2
-    needed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
-    if len(needed) > 3:
-        raise TypeError(f"model: it takes (messages), (messages, tools) or (messages, tools, ask), not {len(needed)}")
-    return len(needed) or 2
+    places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    needed = len([one for one in places if one.default is one.empty])
+    if needed == 0 and any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return 2
+    known = needed or min(len(places), 2)
+    named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    if known not in (1, 2, 3) or named:
+        raise TypeError("model must take (messages), (messages, tools) or (messages, tools, ask), by position")
+    return known
 
 
 def passes(raised: BaseException) -> bool:
@@ -284,9 +331,9 @@ class SyncHost(Host):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.done: queue.SimpleQueue[tuple[CallResult, BaseException | None] | None] = queue.SimpleQueue()
-        self.running: set[tuple[int, int]] = set()
-        self.pool: ThreadPoolExecutor | None = None
+        self.running: dict[tuple[int, int], None] = {}  #: the calls on threads, in the order they were started
+        self.finished: dict[tuple[int, int], tuple[CallResult, BaseException | None]] = {}
+        self.signals: queue.SimpleQueue[None] = queue.SimpleQueue()  #: that a call finished, or a token was set
         #: what performs a request; it says whether it told the machine something
         self.acts: dict[type, Callable[[Any], bool]] = {
             PollCancel: self.poll,
@@ -295,23 +342,24 @@ class SyncHost(Host):
             AskApproval: self.ask_approval,
         }
 
-    def run(self, resumed: Resumed | None) -> Result:
+    def run(self, loop: Loop, resumed: Resumed | None) -> Result:
         """Perform what is outstanding, or wait for what is running, until there is neither."""
-        self.begin(resumed)
-        forget = self.cancel.subscribe(lambda: self.done.put(None)) if isinstance(self.cancel, CancelToken) else None
+        self.loop, self.before = loop, loop.cancel
         try:
+            self.begin(resumed)
             while self.perform():
                 pass
         except BaseException:
             self.wind_down()
             raise
         finally:
-            if forget is not None:
-                forget()
-            if self.pool is not None:
-                self.pool.shutdown()
-            result = self.end()
-        return result
+            loop.driven = False
+            self.end()
+        return loop.result()
+
+    def woken(self) -> None:
+        """A cancel token was set, in whatever thread."""
+        self.signals.put(None)
 
     def perform(self) -> bool:
         """Do the first thing asked for that can be done now, else wait for a running call. False: there is neither."""
@@ -323,19 +371,21 @@ class SyncHost(Host):
 
     def poll(self, request: PollCancel) -> bool:
         """Look for a cancel, when it is time."""
-        if request.not_before is not None:
-            self.pause(request.not_before - self.clock())
-        self.tell(self.polled())
+        seen = request.not_before is not None and self.pause(request.not_before - self.clock())
+        self.tell(self.polled(seen))
         return True
 
-    def pause(self, seconds: float) -> None:
-        """Wait, or until cancelled."""
+    def pause(self, seconds: float) -> bool:
+        """Wait, or until cancelled. Whether it was."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not (self.cancel is not None and self.cancel()):
+        while (left := until - time.monotonic()) > 0:
+            if self.cancel is not None and self.cancel():
+                return True
             if isinstance(self.cancel, CancelToken):
-                self.cancel.wait(left)
+                self.cancel.wait(min(left, LONGEST_WAIT))
             else:
-                time.sleep(left if self.cancel is None else min(left, POLL_SECONDS))
+                time.sleep(min(left, LONGEST_WAIT if self.cancel is None else POLL_SECONDS))
+        return False
 
     def ask(self, request: AskModel) -> bool:
         """Ask the model, and tell what came."""
@@ -348,6 +398,8 @@ class SyncHost(Host):
             self.tell(self.loop.failure(error, at=self.clock()))
             return True
         if inspect.isawaitable(reply):
+            if inspect.iscoroutine(reply):
+                reply.close()
             raise TypeError("the model is async; use run_async")
         self.replied(reply)
         return True
@@ -367,9 +419,14 @@ class SyncHost(Host):
             self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
         for call in request.calls:
             if call.key not in self.running:
-                self.running.add(call.key)
-                self.pool.submit(copy_context().run, lambda call=call: self.done.put(self.work(call)))
+                self.pool.submit(copy_context().run, self.work_aside, call)
+                self.running[call.key] = None
         return False
+
+    def work_aside(self, call: Call) -> None:
+        """``work`` on a thread. What it brought stays where the host finds it, whatever interrupts the host."""
+        self.finished[call.key] = self.work(call)
+        self.signals.put(None)
 
     def work(self, call: Call) -> tuple[CallResult, BaseException | None]:
         """The call's result, and what has to pass through the host after it was recorded."""
@@ -385,19 +442,25 @@ class SyncHost(Host):
             raise passing
 
     def settle(self) -> bool:
-        """Wait for a running call, or for a cancel."""
-        done = self.done.get()
-        if done is None:
+        """Tell what a call brought that is finished; else wait for one, or for a cancel."""
+        for key in self.running:
+            if key in self.finished:
+                del self.running[key]
+                self.settled(*self.finished[key])
+                return True
+        self.signals.get()
+        if isinstance(self.cancel, CancelToken) and self.cancel.cancelled:
             self.cancel_told()
-        else:
-            self.running.discard(done[0].key)
-            self.settled(*done)
         return True
 
     def wind_down(self) -> None:
         """Await the running calls and record what they brought; what is on its way out stays on its way."""
-        while self.running:
-            done = self.done.get()
-            if done is not None:
-                self.running.discard(done[0].key)
-                self.tell(CallReturned(done[0], at=self.clock()))
+        while self.running.keys() - self.finished.keys():
+            with suppress(BaseException):  # another of its kind, while one is on its way out already
+                self.signals.get(timeout=POLL_SECONDS)
+        waiting = [
+            call.key for one in self.loop.waiting if isinstance(one, StartCalls | InterruptCalls) for call in one.calls
+        ]
+        for key in waiting:
+            if key in self.finished:
+                self.tell(CallReturned(self.finished[key][0], at=self.clock()))

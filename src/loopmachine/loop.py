@@ -91,7 +91,7 @@ class Loop:
         self.price = price
         self.cancel = cancel
         self.error_text = error_text
-        self.warn: Callable[[notices.Warning], None] = _log
+        self.warn: Callable[[notices.Warning], None] = log_warning
         self.driven = False  #: a host is at work on it
         self.observer_failed = False  #: which is reported once
         self.snapshot = self._start = start
@@ -126,7 +126,8 @@ class Loop:
         """``send`` for the host."""
         asked = self.waiting
         self.take(event)
-        return Advance(self.snapshot, self.snapshot.log.latest, event, asked, self.waiting)
+        snapshot = self.snapshot.but()  # one of the observer's own, whatever is done to it
+        return Advance(snapshot, snapshot.log.latest, event, asked, self.waiting)
 
     def take(self, event: Event) -> None:
         """``send`` for a host that has nobody to show the Advance to."""
@@ -141,9 +142,8 @@ class Loop:
 
     def asking(self, ask: AskModel) -> AskModel:
         """The request with what the model is to be given, all of it its own to do anything with."""
-        return ask.but(
-            messages=self.messages(), tools=self.tools(ask), system=self.wire.aside(self.system), cancel=self.cancel
-        )
+        told = {"messages": self.messages(), "tools": self.tools(ask), "system": self.wire.aside(self.system)}
+        return attrs.evolve(ask, **told, cancel=self.cancel)
 
     def messages(self) -> Messages:
         """The history in the wire's shape: a list of your own, made where you look."""
@@ -339,5 +339,6 @@ def _envelope(text: str) -> dict[str, Any]:
     return data
 
 
-def _log(warning: notices.Warning) -> None:
+def log_warning(warning: notices.Warning) -> None:
+    """What becomes of a warning where nobody observes."""
     logging.getLogger("loopmachine").warning(warning.text)

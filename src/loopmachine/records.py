@@ -27,8 +27,12 @@ OUTCOMES: Constant = (
 EFFECTS: Constant = ("read", "idempotent", "transactional", "once")
 
 
+_blank = object.__new__
+_set = object.__setattr__
+
+
 class Record:
-    """A frozen record that can be copied with other values in some fields, faster than ``attrs.evolve`` does."""
+    """A frozen record without slots, which can be copied several times faster than ``attrs.evolve`` does."""
 
     def but(self, **changes: Any) -> Self:
         """This record with other values in the fields named. Validators and defaults are not run again."""
@@ -38,10 +42,6 @@ class Record:
         new = _blank(type(self))
         _set(new, "__dict__", fields)
         return new
-
-
-_blank = object.__new__
-_set = object.__setattr__
 
 
 # --- what was said ------------------------------------------------------------------------------------
@@ -84,8 +84,8 @@ class Call:
         return self.arguments_text if value is None else value
 
 
-@attrs.frozen(slots=False)
-class CallResult(Record):
+@attrs.frozen
+class CallResult:
     """What a call brought. ``outcome`` is one of ``OUTCOMES`` and says truthfully what happened."""
 
     step: int
@@ -274,8 +274,8 @@ class Resolution:
 QUEUED, RUNNING, LOST, ANSWERED = "queued", "running", "lost", "answered"
 
 
-@attrs.frozen(slots=False)
-class Flight(Record):
+@attrs.frozen
+class Flight:
     """An admitted turn's call on its way to a result: queued, running, lost or answered."""
 
     call: Call

@@ -22,7 +22,7 @@ from loopmachine.events import (
     ModelFailed,
     ModelReplied,
 )
-from loopmachine.records import LOST, RUNNING, Call, CallResult, Record, Snapshot
+from loopmachine.records import LOST, RUNNING, Call, CallResult, Snapshot
 
 Key = tuple[int, int]
 
@@ -50,8 +50,8 @@ class PollCancel(Request):
     not_before: float | None = None  #: on the clock of ``at``
 
 
-@attrs.frozen(slots=False)
-class AskModel(Request, Record):
+@attrs.frozen
+class AskModel(Request):
     """Ask the model, by the deadline. ``Loop`` adds messages, tools and system in the wire's shape."""
 
     answered_by: ClassVar[tuple[type[Event], ...]] = (ModelReplied, ModelFailed)

@@ -34,22 +34,17 @@ class Signature:
     typed: Callable[[str], dict[str, Any]]
     contexts: tuple[str, ...] = ()  #: parameters that get the Context
     positional: tuple[str, ...] = ()  #: parameters that take no keyword, in order
-    defaults: Mapping[str, Any] = attrs.field(factory=dict)  #: those that a call could change
+    defaults: Mapping[str, Callable[[], Any]] = attrs.field(factory=dict)  #: those that Python can't fill in well
 
     def bind(self, checked: str, context: Context) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of one call, nothing of which is shared with another."""
         named = self.typed(checked)
         for name in self.contexts:
             named[name] = context
-        for name, value in self.defaults.items():
+        for name, made in self.defaults.items():
             if name not in named:
-                named[name] = copy.deepcopy(value)
-        first = []
-        for name in self.positional:
-            if name not in named:
-                break
-            first.append(named.pop(name))
-        return first, named
+                named[name] = made()
+        return [named.pop(name) for name in self.positional], named
 
 
 def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any] | None = None) -> Signature:
@@ -74,8 +69,10 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
         else:
             schema |= default(parameter.default)
             fields[parameter.name] = NotRequired[hint]
-            if _can_change(parameter.default):
-                defaults[parameter.name] = parameter.default
+            if _can_change(parameter.default):  # one call must not see what another did to it
+                defaults[parameter.name] = functools.partial(copy.deepcopy, parameter.default)
+            elif parameter.kind is parameter.POSITIONAL_ONLY:  # one after it may be given
+                defaults[parameter.name] = functools.partial(_itself, parameter.default)
         properties[parameter.name] = told | schema
     whole = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return Signature(
@@ -203,6 +200,10 @@ def _decoder(fields: dict[str, Any]) -> Callable[[str], dict[str, Any]]:
     shape: Any = typing.TypedDict("Arguments", fields)  # type: ignore[misc]  # its fields are known only now
     decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(shape, dec_hook=read_model)
     return decoder.decode
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _can_change(value: Any) -> bool:

@@ -67,8 +67,7 @@ class Toolbox:
         for place, call in enumerate(calls):
             own = call.id
             if not own.strip():
-                taken = {one.id for one in (*calls, *prepared)}
-                own = free_id(Call("", call.name, step=step, place=place), ids, taken)
+                own = free_id(Call("", call.name, step=step, place=place), ids, {one.id for one in calls})
             prepared.append(
                 self._prepared(call, own, step, place)
                 if usable
@@ -101,6 +100,11 @@ class Toolbox:
         )
 
     # --- the calls ----------------------------------------------------------------------------------------
+
+    @property
+    def asynchronous(self) -> list[str]:
+        """The names of the async tools."""
+        return [name for name, tool in self._tools.items() if tool.is_async]
 
     def is_async(self, call: Call) -> bool:
         """Whether the call is for ``perform_async``."""

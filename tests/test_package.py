@@ -1,0 +1,242 @@
+"""The package as a whole: its public names, what importing it loads, who imports whom, and how long things are."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import loopmachine
+
+SOURCE = Path(loopmachine.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+
+#: From what imports nothing to what everything may be imported by.
+ORDER = [
+    "errors",
+    "frozen",
+    "history",
+    "limits",
+    "records",
+    "events",
+    "rules",
+    "requests",
+    "definition",
+    "guards",
+    "updates",
+    "table",
+    "machine",
+    "codec",
+    "trace",
+    "result",
+    "tools",
+    "wire",
+    "notices",
+    "loop",
+    "hosts",
+    "async_host",
+    "models",
+    "durable",
+    "review",
+    "testing",
+    "demo",
+    "cli",
+    "__main__",
+]
+
+#: The one home of each library that is not in the standard one; attrs and msgspec are at home everywhere.
+HOMES = {"transitions": {"machine"}, "graphviz": {"review"}, "docstring_parser": {"tools"}}
+
+
+def test_the_public_names_are_these() -> None:
+    """A name more or less is a decision."""
+    assert sorted(loopmachine.__all__) == [
+        "ANTHROPIC",
+        "Advance",
+        "Budget",
+        "Call",
+        "CallResult",
+        "CancelToken",
+        "Context",
+        "Decision",
+        "Definition",
+        "Denied",
+        "History",
+        "Loop",
+        "ModelError",
+        "OPENAI_CHAT",
+        "PLAIN",
+        "Policy",
+        "Resolution",
+        "Result",
+        "Row",
+        "Snapshot",
+        "Spend",
+        "State",
+        "Status",
+        "TOOL_LOOP",
+        "Tool",
+        "Turn",
+        "Usage",
+        "advance",
+        "errors",
+        "events",
+        "guards",
+        "notices",
+        "replay",
+        "requests",
+        "run",
+        "run_async",
+        "tool",
+        "updates",
+    ]
+    assert [name for name in loopmachine.__all__ if not hasattr(loopmachine, name)] == []
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    """It is written in one place."""
+    assert loopmachine.__version__ == version("loopmachine")
+
+
+@pytest.mark.parametrize("name", ["run", "run_async"])
+def test_the_hosts_take_the_same_parameters(name: str) -> None:
+    """Those of the design, all but the model and the prompt by keyword."""
+    parameters = inspect.signature(getattr(loopmachine, name)).parameters.values()
+    keywords = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    others = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    wanted = "tools budget policy wire history system cancel approve context price observe definition clock loop"
+    assert (others, keywords) == (["model", "prompt"], wanted.split())
+
+
+HEAVY = "asyncio concurrent.futures.thread docstring_parser graphviz sqlite3"
+
+
+def test_importing_the_library_loads_nothing_heavy() -> None:
+    """What is only needed to draw, to parse docstrings, or by ``run_async`` comes when it is needed."""
+    code = f"import sys, loopmachine; print(*(name for name in {HEAVY.split()!r} if name in sys.modules))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.split() == []
+
+
+# --- who imports whom -------------------------------------------------------------------------------------
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file within the package, blank for the package itself."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {module_of(path) for path in FILES}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The dotted names that are imported anywhere in a file, those inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.level, node.module is None) == (0, False), "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own_imports(path: Path) -> set[str]:
+    """The modules of this package that a file imports."""
+    found = {name.removeprefix("loopmachine.") for name in imports(TREES[path]) if name.startswith("loopmachine.")}
+    return {name if name in NAMES else name.rpartition(".")[0] for name in found}
+
+
+def test_every_module_has_its_place_in_the_order() -> None:
+    """A new one has to be given one."""
+    assert {name.partition(".")[0] for name in NAMES - {""}} - set(ORDER) == set()
+
+
+def test_imports_go_one_way() -> None:
+    """A module imports only what stands before it, but for the asyncio host, which ``run_async`` loads when called."""
+    against = {
+        (module_of(path), imported)
+        for path in FILES
+        for imported in own_imports(path)
+        if module_of(path)
+        and ORDER.index(imported.partition(".")[0]) >= ORDER.index(module_of(path).partition(".")[0])
+        and imported.partition(".")[0] != module_of(path).partition(".")[0]
+    }
+    assert against == {("hosts", "async_host")}
+    top_level = [name for node in TREES[SOURCE / "hosts.py"].body for name in imports(node) if "async_host" in name]
+    assert top_level == []
+
+
+def test_the_modules_of_a_package_import_one_another_one_way() -> None:
+    """There is no cycle anywhere, so each can be read before those that use it."""
+    graph = {module_of(path): own_imports(path) - {module_of(path)} for path in FILES}
+    graph["hosts"] -= {"async_host"}
+    assert set(TopologicalSorter(graph).static_order()) == NAMES
+
+
+def test_each_library_has_one_home() -> None:
+    """What is not of the standard library is imported in one place, attrs and msgspec aside."""
+    homes: dict[str, set[str]] = {}
+    for path in FILES:
+        for imported in imports(TREES[path]):
+            library = imported.partition(".")[0]
+            if library not in sys.stdlib_module_names and library not in ("loopmachine", "attrs", "msgspec"):
+                homes.setdefault(library, set()).add(module_of(path).partition(".")[0])
+    assert homes == HOMES
+
+
+# --- how long things are, and whether they say what they are ------------------------------------------------
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(path: Path) -> Iterator[Function]:
+    """All functions of a file, those inside others too."""
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, Function):
+            yield node
+
+
+def length(function: Function) -> int:
+    """How many lines a function has, its decorators, its signature and its docstring included."""
+    first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
+    return (function.end_lineno or first) - first + 1
+
+
+def test_no_function_is_longer_than_forty_lines_and_no_module_than_four_hundred() -> None:
+    """Most functions have fewer than ten."""
+    long = {f"{path.name}:{one.name}": length(one) for path in FILES for one in functions(path) if length(one) > 40}
+    modules = {path.name: len(path.read_text().splitlines()) for path in FILES}
+    lengths = [length(one) for path in FILES for one in functions(path)]
+    assert (long, {name: lines for name, lines in modules.items() if lines > 400}) == ({}, {})
+    assert sum(one < 10 for one in lengths) > len(lengths) / 2
+
+
+def undocumented(body: list[ast.stmt], where: str) -> Iterator[str]:
+    """The public functions, methods and classes here that do not say what they are."""
+    for node in body:
+        if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
+            if ast.get_docstring(node) is None and not is_overload(node):
+                yield f"{where}.{node.name}"
+            if isinstance(node, ast.ClassDef):
+                yield from undocumented(node.body, f"{where}.{node.name}")
+
+
+def is_overload(node: ast.ClassDef | Function) -> bool:
+    """One of several signatures of a function, which itself says what it is."""
+    return any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list)
+
+
+def test_everything_public_says_what_it_is() -> None:
+    """Every module, class, function and method whose name has no underscore before it."""
+    silent = [module_of(path) for path in FILES if path.read_text().strip() and not ast.get_docstring(TREES[path])]
+    for path in FILES:
+        silent += undocumented(TREES[path].body, module_of(path))
+    assert silent == []
