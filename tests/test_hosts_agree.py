@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loopmachine import Budget, CancelToken, Decision, Denied, Loop, ModelError, Policy, Result, Tool, Usage, tool
@@ -23,7 +23,15 @@ from tests.strategies import BUDGETS, POLICIES, TICKS, USAGES, rarely
 
 # --- the script -------------------------------------------------------------------------------------------
 
-NAMES = ("look", "boom", "deny", "pay", "pay", "mail", "lock", "fly")
+TOOLS: dict[str, dict[str, Any]] = {
+    "look": {"effect": "read"},
+    "boom": {},
+    "deny": {},
+    "pay": {"needs_approval": True},
+    "mail": {"max_calls": 1},
+    "lock": {"sequential": True},
+}
+RAISED_BY = {"boom": RuntimeError("no route"), "deny": Denied("not_yours", "that is somebody else's")}
 MOST_CALLS = 3
 
 
@@ -69,7 +77,9 @@ END = Line({"kind": "final", "text": "done"}, Usage(input_tokens=0, output_token
 
 #: A call: its tool, its argument (blank is wrong), and whether it bears the id of the call before.
 CALLS = st.lists(
-    st.tuples(st.sampled_from(NAMES), rarely("", [1]), rarely(True, False, 12)), min_size=1, max_size=MOST_CALLS
+    st.tuples(st.sampled_from([*TOOLS, "pay", "fly"]), rarely("", [1]), rarely(True, False, 12)),
+    min_size=1,
+    max_size=MOST_CALLS,
 )
 SAID = st.sampled_from(
     [
@@ -95,6 +105,27 @@ SCRIPTS = st.builds(
     verdict=st.sampled_from([True, True, False, "not today", None]),
     cancel_at=st.sampled_from([None, None, 1, 2, 3, 4, 5, 6, 7, 9]),
     by_model=st.booleans(),
+)
+
+#: A call of each kind, undecided approval, a failure, and calls that wait for a place.
+MIXED = Script(
+    Budget(max_steps=9),
+    Policy(max_parallel=2, model_retries=1, repeated_id="rename"),
+    [
+        Line([("pay", [1], False), ("boom", [1], True), ("deny", [1], False)], None, 1.0),
+        Line([("look", "", False), ("fly", [1], False), ("lock", [1], False)], None, 0.0),
+        Line(ModelError("busy", "later", retryable=True), None, 0.0),
+        Line({"kind": "final", "text": "done"}, None, 0.0),
+    ],
+    verdict=None,
+    cancel_at=None,
+    by_model=False,
+)
+#: The model cancels while it asks for calls.
+TOLD_OFF = attrs.evolve(MIXED, cancel_at=2, by_model=True, verdict="not today")
+#: A cancel is seen while the first of three calls runs.
+CUT = attrs.evolve(
+    MIXED, policy=Policy(max_parallel=3), lines=[Line([("look", [1], False)] * 3, None, 0.0)], cancel_at=3
 )
 
 # --- who plays it -------------------------------------------------------------------------------------------
@@ -142,43 +173,27 @@ class Cast:
             spoil(notice)
 
     def tools(self) -> list[Tool]:
-        def did(name: str, n: list[int]) -> str:
+        return [self.tool(name, **options) for name, options in TOOLS.items()]
+
+    def tool(self, name: str, **options: Any) -> Tool:
+        def act(n: list[int]) -> str:
             told = f"{name} {n}"
             self.effects.append(told)
             self.observe(n)
+            if name in RAISED_BY:
+                raise RAISED_BY[name]
             return told
 
-        @tool(effect="read")
-        def look(n: list[int]) -> str:
-            """Look."""
-            return did("look", n)
+        return tool(name=name, description=f"It does {name}.", **options)(act)
 
-        @tool
-        def boom(n: list[int]) -> str:
-            """Raise."""
-            raise RuntimeError(did("boom", n))
-
-        @tool
-        def deny(n: list[int]) -> str:
-            """Deny."""
-            raise Denied("not_yours", did("deny", n))
-
-        @tool(needs_approval=True)
-        def pay(n: list[int]) -> str:
-            """Pay."""
-            return did("pay", n)
-
-        @tool(max_calls=1)
-        def mail(n: list[int]) -> str:
-            """Mail."""
-            return did("mail", n)
-
-        @tool(sequential=True)
-        def lock(n: list[int]) -> str:
-            """Lock."""
-            return did("lock", n)
-
-        return [look, boom, deny, pay, mail, lock]
+    def words(self, calls: tuple[Call, ...], approve: Callable[[Call], Any]) -> list[Decision]:
+        """What an approver says of these calls, those that it leaves undecided not among them."""
+        verdicts = {call: approve(call) for call in calls}
+        return [
+            Decision(call.step, call.place, said is True, said if isinstance(said, str) else "")
+            for call, said in verdicts.items()
+            if said is not None
+        ]
 
 
 def agree(call: Call) -> bool:
@@ -231,15 +246,10 @@ def told(loop: Loop, cast: Cast, request: Any, approve: Callable[[Call], Any]) -
     elif isinstance(request, StartCalls | InterruptCalls):
         loop.send(CallReturned(loop.perform(request.calls[0]), at=cast.clock()))
     else:
-        verdicts = [(call, approve(call)) for call in request.calls]
-        words = [
-            Decision(call.step, call.place, said is True, said if isinstance(said, str) else "")
-            for call, said in verdicts
-            if said is not None
-        ]
-        if not words:
-            return False
-        loop.send(ApprovalGiven(tuple(words), at=cast.clock()))
+        words = cast.words(request.calls, approve)
+        if words:
+            loop.send(ApprovalGiven(tuple(words), at=cast.clock()))
+        return bool(words)
     return True
 
 
@@ -251,9 +261,8 @@ def outcome(result: Result, cast: Cast) -> dict[str, Any]:
 
     Of a token some hosts hear before they poll: then other rows lead to the same end.
     """
-    steady = cast.script.steady
-    rows = () if cast.token.cancelled else result.rows
     script, events = cast.script, result.snapshot.events
+    rows = () if cast.token.cancelled else result.rows
     start = Loop("go", budget=script.budget, policy=script.policy, at=0.0).snapshot
     return {
         "broken": [sentence for move in moves(TOOL_LOOP, start, events) for sentence in broken(move).values()],
@@ -261,10 +270,10 @@ def outcome(result: Result, cast: Cast) -> dict[str, Any]:
         "reason": result.snapshot.cancel_reason,
         "spend": result.spend,
         "history": list(result.history),
-        "rows": [row for row in rows if steady or not row.startswith(("dispatching", "collecting"))],
+        "rows": [row for row in rows if script.steady or not row.startswith(("dispatching", "collecting"))],
         "effects": sorted(cast.effects),
         "asked": cast.asked,
-        "polls": cast.polls if steady else None,
+        "polls": cast.polls if script.steady else None,
     }
 
 
@@ -280,7 +289,10 @@ def awaited(told: dict[str, Any], hand: dict[str, Any]) -> dict[str, Any]:
     return {**told, "history": history, "effects": hand["effects"] if any(cut) else told["effects"]}
 
 
-@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@example(MIXED)
+@example(TOLD_OFF)
+@example(CUT)
 @given(SCRIPTS)
 def test_a_script_brings_the_same_run_whoever_plays_it(script: Script) -> None:
     """Threads, asyncio with sync parts, asyncio with tasks, and a Loop driven by hand bring the same."""

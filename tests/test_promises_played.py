@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from loopmachine import Budget, History, Loop, Policy, Tool, Usage, replay, tool
+from loopmachine import Budget, History, Loop, Policy, Usage, replay, tool
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import (
     ApprovalGiven,
@@ -45,47 +45,21 @@ from tests.strategies import BUDGETS, POLICIES, TICKS, TOLD, UNTOLD, USAGES, rar
 # --- the cast ---------------------------------------------------------------------------------------------
 
 
-@tool(effect="read")
-def look(n: int) -> int:
-    """Look."""
+def act(n: int) -> int:
+    """It is a tool of many names."""
     return n
 
 
-@tool(effect="idempotent")
-def put(n: int) -> int:
-    """Put."""
-    return n
-
-
-@tool(needs_approval=True)
-def pay(n: int) -> int:
-    """Pay."""
-    return n
-
-
-@tool(effect="read", needs_approval=True, max_calls=2)
-def peek(n: int) -> int:
-    """Peek."""
-    return n
-
-
-@tool(max_calls=1)
-def mail(n: int) -> int:
-    """Mail."""
-    raise OSError(n)
-
-
-@tool(sequential=True, effect="transactional")
-def lock(n: int) -> int:
-    """Lock."""
-    return n
-
-
-TOOLS: list[Tool] = [look, put, pay, peek, mail, lock]
-NAMES = ("look", "put", "pay", "peek", "mail", "lock", "fly")
-
-
-SUB_RUNS = st.sampled_from([None, None, None, *TOLD, *UNTOLD])  #: usage of a sub-run, or of a failure
+TOOLS = [
+    tool(name="look", effect="read")(act),
+    tool(name="put", effect="idempotent")(act),
+    tool(name="pay", needs_approval=True)(act),
+    tool(name="peek", needs_approval=True, effect="read", max_calls=2)(act),
+    tool(name="mail", max_calls=1)(act),
+    tool(name="lock", sequential=True, effect="transactional")(act),
+]
+NAMES = [*(one.name for one in TOOLS), "fly"]
+SUB_RUNS = st.sampled_from([None, *TOLD, *UNTOLD, *UNTOLD])  #: usage of a sub-run, or of a failure
 EAGER = rarely(False, True)  #: polls are answered at once
 ANY_NAME = st.sampled_from(NAMES)
 OUTCOMES = st.sampled_from(["ok", "ok", "failed", "denied", "timed_out", "interrupted"])
@@ -238,7 +212,7 @@ class Played(RuleBasedStateMachine):
     @model_asked
     @rule(
         retryable=rarely(False, True, 4),
-        timed_out=rarely(True, False),
+        timed_out=rarely(True, False, 3),
         pause=st.sampled_from([None, 1.0]),
         usage=SUB_RUNS,
         tick=TICKS,

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import attrs
 import msgspec
@@ -396,39 +396,3 @@ def test_hints_are_looked_up_where_the_caller_says() -> None:
         return shared
 
     assert list(outer()) == ["Local"]
-
-
-# --- the cases of the shared list ---------------------------------------------------------------------------
-
-
-def test_t03_variadics_are_refused_and_positional_ones_passed_by_position() -> None:
-    """T03: a signature that can't be expressed is refused early; positional-only parameters are passed by position."""
-
-    def g(x: int, /, y: int, *, z: int = 1) -> Any:
-        return x, y, z
-
-    schema = of_function(g, "g").schema
-    assert (list(schema["properties"]), schema["required"], call(g, {"x": 1, "y": 2})) == (
-        ["x", "y", "z"],
-        ["x", "y"],
-        (1, 2, 1),
-    )
-    with pytest.raises(InvalidTool):
-        of_function(spread, "spread")
-
-
-def test_t01_hints_that_are_text_are_resolved_when_the_tool_is_made() -> None:
-    """T01: under ``from __future__ import annotations`` hints are resolved at decoration, not at the call."""
-
-    def f(a: int | None = None, m: Literal["x", "y"] = "x", n: list[int] = []) -> None: ...  # noqa: B006  the case
-
-    assert of_function(f, "f").schema == {
-        "type": "object",
-        "properties": {
-            "a": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
-            "m": {"type": "string", "enum": ["x", "y"], "default": "x"},
-            "n": {"type": "array", "items": {"type": "integer"}, "default": []},
-        },
-        "required": [],
-        "additionalProperties": False,
-    }

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import enum
 import functools
 import json
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import attrs
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
 
 from loopmachine.errors import InvalidTool
 from loopmachine.tools import Context, Tool, tool
@@ -201,71 +198,3 @@ def test_a_schema_that_cannot_be_used_is_told(schema: dict[str, Any], why: str) 
     with pytest.raises(InvalidTool) as caught:
         Tool("f", "", schema, greet)
     assert (str(caught.value)[:23], why in str(caught.value)) == ("f: its input_schema can", True)
-
-
-# --- the cases of the shared list ---------------------------------------------------------------------------
-
-
-class Level(enum.Enum):
-    """Two levels."""
-
-    LOW = 1
-    HIGH = 2
-
-
-class Colour(enum.Enum):
-    """One colour."""
-
-    RED = "r"
-
-
-def test_t02_values_of_literals_and_enums_keep_their_types() -> None:
-    """T02: the type comes from the values, and True is not taken for 1 nor 1 for True."""
-
-    @tool
-    def f(a: Literal[1, 2], b: Literal["x", 3, None], c: Level, d: Literal[True, False]) -> None: ...
-
-    schema = f.input_schema["properties"]
-    good = {"a": 1, "b": None, "c": 2, "d": True}
-    refused = [f.arguments.check(json.dumps({**good, **wrong}))[0] for wrong in ({"a": True}, {"c": True}, {"d": 1})]
-    assert (schema["a"], schema["b"], schema["d"]) == (
-        {"type": "integer", "enum": [1, 2]},
-        {"enum": ["x", 3, None]},
-        {"type": "boolean", "enum": [True, False]},
-    )
-    assert (schema["c"]["type"], schema["c"]["enum"], refused) == ("integer", [1, 2], [None] * 3)
-    assert f.signature.bind(json.dumps(good), Context())[1] == {"a": 1, "b": None, "c": Level.HIGH, "d": True}
-
-
-def test_t05_the_hints_are_honoured_all_the_way_down() -> None:
-    """T05: what the hint says is what the tool gets, and errors name the path."""
-
-    @dataclasses.dataclass
-    class P:
-        x: int
-        when: datetime.date
-
-    class TD(TypedDict, total=False):
-        a: int
-
-    @tool
-    def f(p: P, ps: list[P], c: Colour, o: P | None = None, d: TD = {}) -> Any:  # noqa: B006  the case
-        return p, ps, c, o, d
-
-    given = {
-        "p": {"x": 1, "when": "2024-02-29"},
-        "ps": [{"x": 2, "when": "2024-03-01"}],
-        "c": "r",
-        "d": {"a": 1},
-    }
-    Draft202012Validator(f.input_schema).validate(given)
-    args, kwargs = f.signature.bind(f.arguments.check(json.dumps(given))[0] or "", Context())
-    assert f(*args, **kwargs) == (
-        P(1, datetime.date(2024, 2, 29)),
-        [P(2, datetime.date(2024, 3, 1))],
-        Colour.RED,
-        None,
-        {"a": 1},
-    )
-    given["ps"] = [{"x": 2, "when": "tomorrow"}]
-    assert "- ps[0].when: " in f.arguments.check(json.dumps(given))[1]

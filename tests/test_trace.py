@@ -189,7 +189,7 @@ def test_texts_are_told_on_one_line_and_cut() -> None:
     assert (lines[0], lines[3], lines[5][:45]) == (
         "step 1  calls: let me see",
         "step 2  calls",
-        "step 3  final (end_turn): line one line two xx",
+        "step 3  final (end_turn): line one line two x",
     )
     assert [line.endswith("...") for line in lines[:6]] == [False, True, True, False, True, True]
     assert lines[4].startswith("  look(no json line one line two xxx")

@@ -443,10 +443,11 @@ class SyncHost(Host):
 
     def settle(self) -> bool:
         """Tell what a call brought that is finished; else wait for one, or for a cancel."""
-        for key in self.running:
-            if key in self.finished:
+        for key in list(self.finished):
+            if key in self.running:
                 del self.running[key]
                 self.settled(*self.finished[key])
+                del self.finished[key]
                 return True
         self.signals.get()
         if isinstance(self.cancel, CancelToken) and self.cancel.cancelled:
@@ -458,9 +459,8 @@ class SyncHost(Host):
         while self.running.keys() - self.finished.keys():
             with suppress(BaseException):  # another of its kind, while one is on its way out already
                 self.signals.get(timeout=POLL_SECONDS)
-        waiting = [
-            call.key for one in self.loop.waiting if isinstance(one, StartCalls | InterruptCalls) for call in one.calls
-        ]
-        for key in waiting:
-            if key in self.finished:
-                self.tell(CallReturned(self.finished[key][0], at=self.clock()))
+        for request in self.loop.waiting:
+            for call in request.calls if isinstance(request, StartCalls | InterruptCalls) else ():
+                if call.key in self.finished:
+                    with suppress(BaseException):
+                        self.tell(CallReturned(self.finished[call.key][0], at=self.clock()))
