@@ -135,8 +135,7 @@ def test_a_sync_model_that_runs_out_of_replies_is_a_model_error() -> None:
     """A StopIteration can't be handed from a thread to an event loop as it is."""
     script = iter(())
     brought = played(lambda: run_async(lambda messages, tools: next(script), "go"), 3.0)
-    assert getattr(brought, "status", brought) == "model_error"
-    assert brought.snapshot.failure.code == "StopIteration"
+    assert (brought.status, brought.snapshot.failure.code) == ("model_error", "StopIteration")
 
 
 # --- tools side by side -----------------------------------------------------------------------------------
@@ -333,14 +332,13 @@ def test_what_passes_through_one_tool_comes_out_after_the_others_have_ended(
         raise error
 
     @tool
-    async def task() -> str:
+    async def task() -> None:
         """Take a moment to be cancelled."""
         try:
             await asyncio.sleep(20)
         finally:
             await asyncio.sleep(0.01)
             log.append("task ended")
-        return "never"
 
     @tool
     def thread() -> str:
@@ -378,8 +376,52 @@ def test_what_passes_through_the_model_leaves_the_step_counted_and_no_turn(make:
     assert (type(passed), state, result.spend.steps) == (type(error), "awaiting_model", 2)
 
 
+def test_every_result_is_recorded_however_often_something_passes_through() -> None:
+    """An observer that raises each time is no reason to lose what the other calls brought."""
+    barrier, ended = threading.Barrier(3), list[int]()
+
+    @tool
+    def work(n: int) -> int:
+        """Work beside the others."""
+        barrier.wait(20)
+        ended.append(n)
+        return n
+
+    def observe(notice: Any) -> None:
+        if isinstance(notice.event, CallReturned):
+            raise KeyboardInterrupt
+
+    loop = started(tools=[work])
+    reply = calls(*(call(f"c{n}", "work", n=n) for n in range(3)))
+    passed = finishes(lambda: asyncio.run(run_async(as_task(scripted(reply)), loop=loop, observe=observe)))
+    assert (type(passed), sorted(ended), loop.driven) == (KeyboardInterrupt, [0, 1, 2], False)
+    assert outcomes(loop) == [("c0", "ok"), ("c1", "ok"), ("c2", "ok")]
+
+
+@pytest.mark.parametrize("name", ["tools", "wire", "cancel", "approve", "price", "observe", "clock", "loop"])
+def test_what_a_run_cannot_use_is_refused_by_name_before_anything_happens(name: str) -> None:
+    """As in ``run``."""
+    asked: list[Any] = []
+    given: Any = {name: 5}
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}\b"):
+        drive(asked.append, None if name == "loop" else "go", **given)
+    assert asked == []
+
+
+@pytest.mark.parametrize("model", [lambda: DONE, lambda a, b, c, d: DONE, "gpt", None])
+def test_what_cannot_be_the_model_is_refused_before_anything_happens(model: Any) -> None:
+    """As in ``run``."""
+    loop = started()
+    before = loop.to_json()
+    with pytest.raises(TypeError, match=r"^model\b"):
+        drive(model, None, loop=loop)
+    assert (loop.to_json(), loop.driven) == (before, False)
+
+
 # --- a cancellation of the run's own task -----------------------------------------------------------------
 
+#: What comes out of a run that was cancelled.
+CANCELLED = "CancelledError('enough'), driven: False"
 Scene = Callable[["Stopped"], dict[str, Any]]
 
 
@@ -391,7 +433,7 @@ class Stopped:
         self.release = threading.Event()  #: what lets threads end
         self.log: list[str] = []
 
-    async def here(self, back: str = "never") -> str:
+    async def here(self) -> None:
         """Be cancelled here, and take a moment for it."""
         self.ready = True
         try:
@@ -399,7 +441,6 @@ class Stopped:
         finally:
             await asyncio.sleep(0.01)
             self.log.append("cleaned up")
-        return back
 
     def on_a_thread(self) -> str:
         """Be here when the run is cancelled; end only afterwards."""
@@ -416,16 +457,13 @@ class Stopped:
         await asyncio.sleep(0.01)
         assert not (task.done() and not self.release.is_set() and "ended" in self.log)
         self.release.set()
-        try:
-            await task
-        except asyncio.CancelledError as cancelled:
-            return f"cancelled {cancelled.args} {loop.driven}"
-        return "not cancelled"
+        (outcome,) = await asyncio.gather(task, return_exceptions=True)
+        return f"{outcome!r}, driven: {loop.driven}"
 
 
 def _in_an_async_model(stopped: Stopped) -> dict[str, Any]:
-    async def model(messages: Any, tools: Any) -> Any:
-        return await stopped.here()
+    async def model(messages: Any, tools: Any) -> None:
+        await stopped.here()
 
     return {"model": model}
 
@@ -436,9 +474,9 @@ def _in_a_sync_model(stopped: Stopped) -> dict[str, Any]:
 
 def _in_an_async_tool(stopped: Stopped) -> dict[str, Any]:
     @tool
-    async def work() -> str:
+    async def work() -> None:
         """Work."""
-        return await stopped.here()
+        await stopped.here()
 
     return {"model": scripted(call("a", "work")), "tools": [work]}
 
@@ -449,8 +487,8 @@ def _in_a_sync_tool(stopped: Stopped) -> dict[str, Any]:
 
 
 def _in_an_approval(stopped: Stopped) -> dict[str, Any]:
-    async def approve(call: Any) -> Any:
-        return await stopped.here()
+    async def approve(call: Any) -> None:
+        await stopped.here()
 
     return {"model": scripted(call("a", "pay", amount=1)), "approve": approve}
 
@@ -487,7 +525,7 @@ def test_a_cancellation_of_the_run_is_passed_on_awaited_and_raised(
     said = played(lambda: stopped.stop(loop, **options))
     rest = (said, stopped.log, loop.snapshot.state, outcomes(loop))
     assert (rest, drive(scripted(DONE), None, loop=loop).status) == (
-        ("cancelled ('enough',) False", log, state, told),
+        (CANCELLED, log, state, told),
         ended,
     )
 
@@ -499,7 +537,7 @@ def test_a_cancellation_while_a_sync_model_is_asked_keeps_what_it_brings() -> No
     said = played(lambda: stopped.stop(loop, **_in_a_sync_model(stopped)))
     result = drive(scripted(DONE), None, loop=loop)
     assert (said, stopped.log, result.text, result.spend.steps) == (
-        "cancelled ('enough',) False",
+        CANCELLED,
         ["ended"],
         "kept",
         1,
@@ -545,7 +583,7 @@ def test_a_tool_that_swallows_its_cancellation_keeps_its_result() -> None:
     stopped = Stopped()
     loop = started(tools=[stubborn])
     said = played(lambda: stopped.stop(loop, model=scripted(call("a", "stubborn"))))
-    assert (said, stopped.log) == ("cancelled ('enough',) False", ["swallowed"])
+    assert (said, stopped.log) == (CANCELLED, ["swallowed"])
     assert list(drive(scripted(DONE), None, loop=loop).history)[2] == brought("a", "finished all the same")
 
 
@@ -563,7 +601,7 @@ def test_a_child_that_fails_while_it_is_cancelled_complains_nowhere() -> None:
     async def scene() -> str:
         return await stopped.stop(started(), model=model)
 
-    assert played(scene) == "cancelled ('enough',) False"
+    assert played(scene) == CANCELLED
 
 
 def test_a_child_that_is_being_cancelled_already_is_not_cancelled_twice() -> None:
@@ -571,12 +609,12 @@ def test_a_child_that_is_being_cancelled_already_is_not_cancelled_twice() -> Non
     stopped, kids = Stopped(), list[asyncio.Task[Any]]()
 
     @tool
-    async def work() -> str:
+    async def work() -> None:
         """Work."""
         task = asyncio.current_task()
         assert task is not None
         kids.append(task)
-        return await stopped.here()
+        await stopped.here()
 
     async def scene() -> Any:
         task = asyncio.ensure_future(run_async(scripted(call("a", "work")), "go", tools=[work]))
@@ -790,19 +828,18 @@ def test_a_token_set_while_a_sync_model_runs_is_seen_when_it_has_ended() -> None
 
 def test_a_token_set_while_calls_run_interrupts_the_tasks_and_starts_no_more() -> None:
     """What runs on a thread is awaited and kept."""
-    token, both = CancelToken(), []
+    token, both = CancelToken(), threading.Event()
 
     @tool
     async def task() -> None:
         """Wait to be cut short."""
-        both.append(1)
+        both.set()
         await asyncio.sleep(20)
 
     @tool
     def thread() -> str:
         """Cancel, and finish."""
-        while not both:
-            time.sleep(0.001)
+        both.wait(20)
         token.cancel("enough")
         time.sleep(0.02)
         return "kept"
@@ -882,11 +919,7 @@ def test_a_token_set_as_the_run_ends_raises_nothing_where_it_is_set() -> None:
 
     def cancel() -> None:
         asked.wait(20)
-        try:
-            token.cancel()
-            brought.append("nothing raised")
-        except BaseException as error:
-            brought.append(error)
+        brought.append(finishes(token.cancel))
 
     async def model(messages: Any, tools: Any) -> Any:
         asked.set()
@@ -897,7 +930,7 @@ def test_a_token_set_as_the_run_ends_raises_nothing_where_it_is_set() -> None:
     result = drive(model, cancel=token)
     over.set()
     thread.join()
-    assert (result.status, brought) == ("cancelled", ["nothing raised"])
+    assert (result.status, brought) == ("cancelled", [None])
 
 
 # --- approval ---------------------------------------------------------------------------------------------
@@ -947,7 +980,10 @@ def test_what_was_decided_before_a_cancellation_is_kept() -> None:
 
     async def approve(call: Any) -> Any:
         asked.append(call.id)
-        return True if call.id == "a" else await stopped.here()
+        if call.id == "a":
+            return True
+        await stopped.here()
+        return None
 
     reply = calls(call("a", "pay", amount=1), call("b", "pay", amount=2))
     loop = started()

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -232,6 +232,35 @@ def test_an_async_approver_is_refused_and_leaves_no_coroutine_behind() -> None:
                 tools=[pay],
                 approve=approve,
             )
+
+    assert unawaited(act) == []
+
+
+def test_an_approver_that_hands_out_coroutines_is_refused_and_leaves_none_behind() -> None:
+    """That it is async is seen when it is asked."""
+
+    async def approve(call: Any) -> None:
+        """Never awaited."""
+
+    reply = calls(call("a", "pay", amount=1), call("b", "pay", amount=2))
+
+    def act() -> None:
+        with pytest.raises(TypeError, match=r"approve\b.* is async; use run_async"):
+            run(scripted(reply), "go", tools=[pay], approve=lambda call: approve(call.id))
+
+    assert unawaited(act) == []
+
+
+@pytest.mark.parametrize("name", ["cancel", "observe", "price", "clock"])
+def test_a_callable_that_is_asked_and_not_awaited_may_not_be_async(name: str) -> None:
+    """A coroutine would be taken for a yes, or for nothing at all."""
+
+    async def never(*given: Any) -> None:
+        """Never awaited."""
+
+    def act() -> None:
+        with pytest.raises(TypeError, match=rf"^{name} is async"):
+            run(scripted(USED), "go", **{name: never})  # type: ignore[arg-type]  # which is what is tested
 
     assert unawaited(act) == []
 
@@ -709,19 +738,27 @@ def _interrupted(place: int | None) -> tuple[int, list[str]]:
     loop, started_calls, model = two_at_once()
     interrupter = Interrupter(place)
     brought = finishes(partial(interrupter.run, loop, model), 3.0)
-    faults = []
-    if not (isinstance(brought, KeyboardInterrupt) if interrupter.where else brought.answered):
-        faults.append(f"{interrupter.where}: {brought!r}")
-    if brought != "it hangs":
-        try:
-            result = run(model, loop=loop)
-            lost = result.snapshot.state == "awaiting_resolution"
-            twice = len(set(started_calls)) != len(started_calls)
-            faults += [f"{interrupter.where}: then {result.status}"] if not (result.answered or lost) else []
-            faults += [f"{interrupter.where}: a call was started twice"] if twice else []
-        except Exception as error:
-            faults.append(f"{interrupter.where}: then {type(error).__name__}: {error}")
-    return interrupter.moments, faults
+    again = finishes(partial(run, model, loop=loop), 3.0)  # the loop ends, or asks what became of the lost calls
+    holds = {
+        "it comes out": isinstance(brought, KeyboardInterrupt) if interrupter.where else brought.answered,
+        "the loop goes on": getattr(again, "status", "") in ("answered", "awaiting_resolution"),
+        "no call is started twice": len(set(started_calls)) == len(started_calls),
+    }
+    return interrupter.moments, [f"{interrupter.where}: not {what}" for what, held in holds.items() if not held]
+
+
+def test_what_looks_for_interrupts_finds_them() -> None:
+    """So that the test below can fail: what hangs is told, and an interrupter interrupts where it is to."""
+    nobody, frame = threading.Event(), cast("Any", iter(History())).gi_frame
+    interrupter = Interrupter(2)
+    interrupter(sys._getframe(), "call", None)
+    interrupter(frame, "return", None)
+    interrupter(frame, "call", None)
+    with pytest.raises(KeyboardInterrupt):
+        interrupter(frame, "c_return", None)
+    assert (interrupter.moments, interrupter.where.partition(":")[0]) == (2, "c_return History.__iter__")
+    assert finishes(nobody.wait, 0.01) == "it hangs"
+    nobody.set()
 
 
 def test_an_interrupt_at_any_moment_comes_out_and_the_loop_can_go_on() -> None:
@@ -745,11 +782,8 @@ def test_a_pool_that_can_make_no_thread_does_not_hang_the_run() -> None:
         "    print(error, loop.driven)\n"
     )
     python = [sys.executable, "-c", code]
-    try:
-        said = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True).stdout
-    except subprocess.TimeoutExpired:
-        said = "it hangs"
-    assert said == "can't start new thread False\n"
+    done = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "can't start new thread False\n"
 
 
 # --- waiting ----------------------------------------------------------------------------------------------
@@ -1090,6 +1124,48 @@ def test_a_loop_is_driven_by_one_host_at_a_time() -> None:
     assert (result.status, refusals) == ("answered", [(says, "mine", None, True)])
 
 
+def test_hosts_that_begin_at_the_same_moment_do_not_both_drive() -> None:
+    """Between looking whether the loop is free and taking it, nobody else can take it."""
+    loop, taken, release = started(), threading.Event(), threading.Event()
+    others: list[Any] = []
+
+    def slow(messages: Any, tools: Any) -> Any:
+        taken.set()
+        release.wait(20)
+        return DONE
+
+    thread = threading.Thread(target=lambda: others.append(finishes(partial(run, slow, loop=loop))))
+
+    def clock() -> float:
+        if not thread.ident:
+            thread.start()
+            taken.wait(20)
+        return 0.0
+
+    try:
+        with pytest.raises(RuntimeError, match="this loop is being driven by another host"):
+            run(scripted(DONE), loop=loop, clock=clock)
+    finally:
+        release.set()
+        thread.join()
+    assert [other.status for other in others] == ["answered"]
+
+
+@pytest.mark.parametrize("given", [{"price": 5}, {"context": "theirs", "approve": 5}, {"context": "theirs"}], ids=str)
+def test_a_run_that_is_refused_changes_nothing_of_the_loop(given: dict[str, Any]) -> None:
+    """Neither its record nor its context nor its price."""
+
+    @tool
+    async def later() -> None:
+        """Never awaited."""
+
+    loop = started(tools=[later] if given == {"context": "theirs"} else [look], context="mine")
+    before = loop.to_json()
+    with pytest.raises(TypeError, match=r"price|approve|later is async"):
+        run(scripted(DONE), loop=loop, **given)
+    assert (loop.to_json(), loop.context, loop.price, loop.driven) == (before, "mine", None, False)
+
+
 def test_a_loop_is_let_go_after_a_refused_model() -> None:
     """It can be driven then."""
     loop = started()
@@ -1271,6 +1347,14 @@ class Counter:
     def of(self, *words: str) -> int:
         """How often functions whose names end with one of these words were called."""
         return sum(count for name, count in self.counts.items() if name.endswith(words))
+
+
+def test_the_counter_counts_functions_of_the_library_and_what_they_call() -> None:
+    """So that the tests below can fail."""
+    counter, frame = Counter(), cast("Any", iter(History())).gi_frame
+    for told in ((frame, "call"), (frame, "call"), (frame, "c_call"), (frame, "return"), (sys._getframe(), "call")):
+        counter(*told, len)
+    assert (counter.counts, counter.of("__iter__", "len")) == ({"History.__iter__": 2, "C len": 1}, 3)
 
 
 def counted(turns: int, at_once: int = 1) -> Counter:

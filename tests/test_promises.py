@@ -148,7 +148,7 @@ _TICKS = itertools.count()
 
 
 def restless(snapshot: Snapshot, event: Event) -> Snapshot:
-    """Ask, and say for the how manieth time."""
+    """Ask, and say how often this was called."""
     return updates.ask_with_tools(snapshot, event).but(cancel_reason=str(next(_TICKS)))
 
 
@@ -169,8 +169,7 @@ READ = call(effect="read")
 PAY = call(needs_approval=True)
 TWICE = asks(ONE, call(1, id=ONE.id))
 BOTH = (polled(), replied(asks(ONE, TWO)), polled())
-STRANGE = StartCalls((call(step=7),))
-"""A call that nobody asked for."""
+STRANGE = StartCalls((call(step=7),))  #: a call that nobody asked for
 
 
 def step(*calls: Any, **fields: Any) -> tuple[Event, ...]:

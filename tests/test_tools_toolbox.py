@@ -7,9 +7,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from loopmachine.errors import Denied
+from loopmachine.limits import Usage
 from loopmachine.records import Call, Turn
 from loopmachine.tools import Context, Tool, Toolbox, tool
 from loopmachine.tools.results import result_text
@@ -108,46 +110,21 @@ def test_all_that_is_no_tool_is_told_at_once() -> None:
 
 def test_a_call_is_told_with_all_that_the_machine_must_know() -> None:
     """A known call brings its checked arguments, effect, approval, whether it runs alone, and its tool's limit."""
-    turn = BOX.prepare(
-        asks(
-            Call("a", "look", '{"deep": "true", "ticket_id": "5"}'),
-            Call("b", "pay", '{"amount": 10}'),
-            Call("c", "pay", '{"amount": 11}'),
-            Call("d", "wait", ""),
-            stop="tool_calls",
-            text="Let me see.",
-        ),
-        7,
-        (),
-    )
-    assert turn == asks(
-        Call(
-            "a",
-            "look",
-            '{"deep": "true", "ticket_id": "5"}',
-            step=7,
-            place=0,
-            known=True,
-            checked='{"ticket_id":5,"deep":true}',
-            effect="read",
-            limit=3,
-        ),
-        Call("b", "pay", '{"amount": 10}', step=7, place=1, known=True, checked='{"amount":10}', alone=True),
-        Call(
-            "c",
-            "pay",
-            '{"amount": 11}',
-            step=7,
-            place=2,
-            known=True,
-            checked='{"amount":11}',
-            needs_approval=True,
-            alone=True,
-        ),
-        Call("d", "wait", "", step=7, place=3, known=True, checked="{}", effect="idempotent"),
-        stop="tool_calls",
-        text="Let me see.",
-    )
+    given = [
+        Call("a", "look", '{"deep": "true", "ticket_id": "5"}'),
+        Call("b", "pay", '{"amount": 10}'),
+        Call("c", "pay", '{"amount": 11}'),
+        Call("d", "wait", ""),
+    ]
+    facts: list[dict[str, Any]] = [
+        {"checked": '{"ticket_id":5,"deep":true}', "effect": "read", "limit": 3},
+        {"checked": '{"amount":10}', "alone": True},
+        {"checked": '{"amount":11}', "alone": True, "needs_approval": True},
+        {"checked": "{}", "effect": "idempotent"},
+    ]
+    told = [attrs.evolve(call, step=7, place=place, known=True, **facts[place]) for place, call in enumerate(given)]
+    said = {"text": "Let me see.", "stop": "tool_calls", "usage": Usage(input_tokens=1), "wire": "plain"}
+    assert BOX.prepare(asks(*given, **said), 7, ()) == asks(*told, **said)
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.hosts import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
+from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
 from loopmachine.loop import Loop
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import (
@@ -27,8 +28,10 @@ from loopmachine.requests import (
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
 
-Child = asyncio.Future[Any]
+Outcome = tuple[Any, BaseException | None]  #: what a child brought, and what it raised
+Child = asyncio.Future[Outcome]
 DEADLINE = "cut short at the deadline"
+STOPPED = "cut short by a cancel or a spent budget"
 
 
 class AsyncHost(Host):
@@ -36,14 +39,16 @@ class AsyncHost(Host):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.children: dict[Child, Call | None] = {}  #: what runs; None is the model
+        self.children: dict[Child, Call | AskModel | AskApproval] = {}  #: what runs, and for what
         self.cut: dict[Child, str] = {}  #: why a child was cancelled
-        self.wake: Child = asyncio.get_running_loop().create_future()
+        self.verdicts: list[tuple[Call, Any]] = []  #: what the approver has said so far
+        self.silent: AskApproval | None = None  #: what he was asked and did not decide
+        self.wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_wake = False
 
     async def run(self, loop: Loop, resumed: Resumed | None) -> Result:
         """Perform what is outstanding, or wait for what is running, until there is neither."""
-        self.loop, self.before = loop, loop.cancel
+        self.loop = loop
         try:
             self.begin(resumed)
             while await self.perform():
@@ -52,41 +57,70 @@ class AsyncHost(Host):
             await self.wind_down()
             raise
         finally:
-            loop.driven = False
             self.end()
         return loop.result()
 
     def woken(self) -> None:
         """A cancel token was set, in whatever thread."""
-        aio = self.wake.get_loop()
-        aio.call_soon_threadsafe(lambda: None if self.wake.done() else self.wake.set_result(None))
+        with suppress(RuntimeError):  # the run is over, and its event loop closed
+            self.wake.get_loop().call_soon_threadsafe(self.wakes)
+
+    def wakes(self) -> None:
+        """The same, in the event loop."""
+        if not self.wake.done():
+            self.wake.set_result(None)
+
+    # --- performing ---------------------------------------------------------------------------------------
 
     async def perform(self) -> bool:
         """Do the first thing asked for that can be done now, else wait for a child. False: there is neither."""
         for request in self.loop.waiting:
-            if await self.act(request):
+            if isinstance(request, PollCancel):
+                seen = request.not_before is not None and await self.pause(request.not_before - self.clock())
+                self.tell(self.polled(seen))
                 return True
+            self.act(request)
         if self.children:
             await self.settle()
             return True
         return False
 
-    async def act(self, request: Request) -> bool:
-        """Do what the machine asks for. Whether the machine was told something."""
-        if isinstance(request, PollCancel):
-            seen = request.not_before is not None and await self.pause(request.not_before - self.clock())
-            self.tell(self.polled(seen))
-            return True
-        if isinstance(request, AskModel):
-            self.ask(request)
+    def act(self, request: Request) -> None:
+        """Begin what the machine asks for, unless it has begun."""
+        if isinstance(request, AskModel) and not self.children:
+            arguments = self.arguments(request)
+            self.spawn(request, is_async(self.model), partial(self.model, *arguments))
         elif isinstance(request, StartCalls):
-            self.start(request)
+            for call in request.calls:
+                if call not in self.children.values():
+                    self.start(call)
         elif isinstance(request, InterruptModel | InterruptCalls):
-            self.cut_short("cut short by a cancel or a spent budget")
-        elif isinstance(request, AskApproval) and self.approve is not None:
-            verdicts = [(call, self.approve(call)) for call in request.calls]
-            return self.decide([(call, await said if inspect.isawaitable(said) else said) for call, said in verdicts])
-        return False
+            self.cut_short(STOPPED)
+        elif isinstance(request, AskApproval) and self.approve and not self.children and request != self.silent:
+            self.verdicts = []
+            self.spawn(request, True, partial(self.ask_approval, request, self.approve))
+
+    def start(self, call: Call) -> None:
+        """Run a call, as a task or on a thread."""
+        asynchronous = self.loop.toolbox.is_async(call)
+        perform = self.loop.perform_async if asynchronous else self.loop.perform
+        self.spawn(call, asynchronous, partial(perform, call, progress=self.progress(call)))
+
+    def spawn(self, what: Call | AskModel | AskApproval, asynchronous: bool, function: Callable[[], Any]) -> None:
+        """Run a function, as a task or on a thread, in this context."""
+        if asynchronous:
+            self.children[asyncio.ensure_future(_awaited(function()))] = what
+            return
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
+        running = asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, _called, function)
+        self.children[running] = what
+
+    async def ask_approval(self, request: AskApproval, approve: Callable[[Call], Any]) -> None:
+        """Ask the approver, call by call."""
+        for call in request.calls:
+            said = approve(call)
+            self.verdicts.append((call, await said if inspect.isawaitable(said) else said))
 
     async def pause(self, seconds: float) -> bool:
         """Wait, or until cancelled. Whether it was."""
@@ -100,48 +134,17 @@ class AsyncHost(Host):
                 await asyncio.sleep(min(left, LONGEST_WAIT if self.cancel is None else POLL_SECONDS))
         return False
 
-    def ask(self, request: AskModel) -> None:
-        """Ask the model, as a task or on a thread."""
-        if self.children:  # it was asked
-            return
-        arguments = self.arguments(request)
-        if is_async(self.model):
-            self.children[asyncio.ensure_future(self.model(*arguments))] = None
-        else:
-            self.children[self.thread(lambda: self.model(*arguments))] = None
-
-    def start(self, request: StartCalls) -> None:
-        """Run the calls that are not running yet, as tasks or on threads."""
-        for call in request.calls:
-            if call in self.children.values():
-                continue
-            progress = self.progress(call)
-            if self.loop.toolbox.is_async(call):
-                child: Child = asyncio.ensure_future(self.loop.perform_async(call, progress=progress))
-            else:
-                child = self.thread(partial(self.loop.perform, call, progress=progress))
-            self.children[child] = call
-
-    def thread(self, function: Callable[[], Any]) -> Child:
-        """Run a function on a thread, in this context."""
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
-        return asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, function)
-
-    def cut_short(self, why: str) -> None:
-        """Cancel the tasks; what runs on a thread can't be, and its outcome is kept."""
-        for child in self.children:
-            if isinstance(child, asyncio.Task) and child not in self.cut and not child.done():
-                self.cut[child] = why
-                child.cancel()
+    # --- waiting ------------------------------------------------------------------------------------------
 
     async def settle(self) -> None:
         """Wait for a child, for a cancel, or for the deadline."""
-        wake = [] if self.heard_wake else [self.wake]
+        wake: list[asyncio.Future[Any]] = [] if self.heard_wake else [self.wake]
         await asyncio.wait([*self.children, *wake], timeout=self.left(), return_when=asyncio.FIRST_COMPLETED)
         if wake and self.wake.done():
             self.heard_wake = True
             self.cancel_told()
+            if self.loop.finished:  # nobody waits for the approver any more
+                self.cut_short(STOPPED)
         left = self.left()
         if left is not None and left <= 0:
             self.cut_short(DEADLINE)
@@ -153,48 +156,80 @@ class AsyncHost(Host):
     def left(self) -> float | None:
         """Seconds until the deadline, while there is a task that it would cut short."""
         deadline = self.loop.snapshot.deadline
-        tasks = any(isinstance(child, asyncio.Task) and child not in self.cut for child in self.children)
-        return None if deadline is None or not tasks else max(0.0, deadline - self.clock())
+        if deadline is None or not any(self.can_cut(child) for child in self.children):
+            return None
+        approving = any(isinstance(what, AskApproval) for what in self.children.values())
+        return None if approving else max(0.0, deadline - self.clock())
+
+    def can_cut(self, child: Child) -> bool:
+        """It is a task that nobody has cancelled yet; what runs on a thread is awaited, and its outcome kept."""
+        return isinstance(child, asyncio.Task) and not child.done() and child not in self.cut and not child.cancelling()
+
+    def cut_short(self, why: str) -> None:
+        """Cancel the tasks."""
+        for child in self.children:
+            if self.can_cut(child):
+                self.cut[child] = why
+                child.cancel()
 
     def harvest(self, child: Child) -> BaseException | None:
         """Tell what a child that is done brought; what has to pass through the host is given back."""
-        call, why = self.children.pop(child), self.cut.pop(child, "")
-        raised = None if child.cancelled() else child.exception()
-        if call is None:
-            self.model_done(child, raised, why)
-        elif child.cancelled():
-            self.returned(CallResult.of(call, *(("interrupted", why) if why else ("failed", "CancelledError"))))
+        what, why = self.children.pop(child), self.cut.pop(child, "")
+        outcome: Outcome = (None, asyncio.CancelledError()) if child.cancelled() else child.result()
+        value, raised = outcome
+        if isinstance(what, AskApproval):
+            self.silent = None if self.decide(self.verdicts) else what
+            return None if child.cancelled() else raised
+        if isinstance(what, AskModel):
+            self.model_done(what, value, raised, why)
+        elif child.cancelled() and why:
+            self.returned(CallResult.of(what, "interrupted", why))
         else:
-            self.returned(child.result() if raised is None else unfinished(call, raised))
+            self.returned(unfinished(what, raised) if raised is not None else value)
         return raised if raised is not None and passes(raised) else None
 
     def returned(self, result: CallResult) -> None:
         """Tell what a call brought."""
         self.tell(CallReturned(result, at=self.clock()))
 
-    def model_done(self, child: Child, raised: BaseException | None, why: str) -> None:
+    def model_done(self, ask: AskModel, value: Any, raised: BaseException | None, why: str) -> None:
         """Tell what the model brought; what passes through the host is not told."""
-        if not child.cancelled() and raised is None:
-            reply = child.result()
-            if inspect.isawaitable(reply):  # a plain function that hands out a coroutine
-                self.children[asyncio.ensure_future(reply)] = None
-            else:
-                self.replied(reply)
+        if raised is None and inspect.isawaitable(value):  # a plain function that hands out a coroutine
+            self.children[asyncio.ensure_future(_awaited(value))] = ask
+        elif raised is None:
+            self.replied(value)
         elif why:
             self.tell(ModelFailed("cut_short", why, timed_out=why == DEADLINE, at=self.clock()))
-        elif raised is None or not passes(raised):
-            self.tell(self.loop.failure(raised or asyncio.CancelledError(), at=self.clock()))
+        elif not passes(raised):
+            self.tell(self.loop.failure(raised, at=self.clock()))
 
     async def wind_down(self) -> None:
-        """Cancel the tasks, await all children, and record what the calls brought."""
+        """Cancel the tasks, await all children, and record what they brought."""
         self.cut_short("cut short: the host was cancelled")
         while not all(child.done() for child in self.children):
-            try:
+            with suppress(asyncio.CancelledError):  # one cancellation is on its way out already
                 await asyncio.wait(self.children)
-            except asyncio.CancelledError:  # one cancellation is on its way out already
-                continue
-        for child, call in list(self.children.items()):
-            if call is not None:
+        for child, what in list(self.children.items()):
+            lost = child.cancelled() or child.result()[1] is not None
+            if isinstance(what, AskModel) and (lost or inspect.isawaitable(child.result()[0])):
+                continue  # it is asked again
+            with suppress(BaseException):
                 self.harvest(child)
-            elif not child.cancelled():
-                child.exception()  # of the model; looked at, so that nobody complains of it
+
+
+async def _awaited(awaitable: Awaitable[Any]) -> Outcome:
+    """A KeyboardInterrupt that left a task would stop the event loop, and nobody would be awaited."""
+    try:
+        return await awaitable, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as raised:
+        return None, raised
+
+
+def _called(function: Callable[[], Any]) -> Outcome:
+    """A future can't hold every exception, such as StopIteration."""
+    try:
+        return function(), None
+    except BaseException as raised:
+        return None, raised

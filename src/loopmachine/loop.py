@@ -92,7 +92,7 @@ class Loop:
         self.cancel = cancel
         self.error_text = error_text
         self.warn: Callable[[notices.Warning], None] = log_warning
-        self.driven = False  #: a host is at work on it
+        self.hosts: dict[str, Any] = {}  #: the host that drives it, under "host"
         self.observer_failed = False  #: which is reported once
         self.snapshot = self._start = start
         self._machine = live(definition)
@@ -112,6 +112,11 @@ class Loop:
     def requests(self) -> tuple[Request, ...]:
         """All outstanding requests; an AskModel holds messages, tools and system in the wire's shape."""
         return tuple(self.asking(one) if isinstance(one, AskModel) else one for one in self.waiting)
+
+    @property
+    def driven(self) -> bool:
+        """A host is at work on it."""
+        return bool(self.hosts)
 
     def send(self, event: Event) -> Advance:
         """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit.

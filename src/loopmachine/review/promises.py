@@ -8,7 +8,9 @@ machine's own guards, updates or rules. ``moves(definition, start, events)`` wal
         for name, sentence in broken(move).items():
             print(name, sentence)
 
-They know the rules of the tool-calling loop and its states by name. A final state of your own is yours to judge.
+They know the rules of the tool-calling loop and its states by name; a final state of your own is yours to judge.
+A branching checker keeps a ``Move`` a branch and goes on with ``move.then(advance)``; what it merges by, besides the
+snapshot, is ``move.told``. I11 needs ``moves(..., sealed=True)``, which notes what each snapshot was.
 """
 
 from __future__ import annotations
@@ -116,9 +118,9 @@ def ends(move: Move) -> str | None:
     return f"the run is no nearer to its end: {after} answers were left after this event, {most} may be"
 
 
-CLOCK: Constant = 1e-6  #: seconds that two ways of adding up the same times may differ
-
 # --- I2 -------------------------------------------------------------------------------------------------------
+
+CLOCK: Constant = 1e-6  #: seconds that two ways of adding up the same times may differ
 
 
 def budgets(move: Move) -> str | None:

@@ -86,7 +86,8 @@ def _values(said: Mapping[str, Any]) -> Any:
 
 
 def _limited(kind: str, said: dict[str, Any], root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
-    one = list[_type(said.pop("items", True), root, above)] if kind == "array" else _TYPES[kind]  # type: ignore[misc]
+    items = _type(said.pop("items", True), root, above) if kind == "array" else None
+    one = list[items] if kind == "array" else _TYPES[kind]  # type: ignore[valid-type]  # a type made at run time
     limits = _LIMITS[kind]
     if said.keys() - limits.keys():
         raise NoShortWay
@@ -99,7 +100,8 @@ def _object(said: dict[str, Any], root: Mapping[str, Any], above: tuple[str, ...
     if said or ((properties or required) and others is not False) or set(required) - properties.keys():
         raise NoShortWay
     if others is not False:
-        return dict[str, _type(others, root, above)]  # type: ignore[misc]
+        values = _type(others, root, above)
+        return dict[str, values]  # type: ignore[valid-type]  # a type made at run time
     fields: list[Any] = []
     for place, (name, one) in enumerate(properties.items()):
         kind = _type(one, root, above)

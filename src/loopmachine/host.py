@@ -1,0 +1,237 @@
+"""What the hosts share: what is told to the machine, and what may be handed to a model, an approver, an observer."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from loopmachine import notices
+from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Event, ModelReplied, Resumed
+from loopmachine.limits import Budget
+from loopmachine.loop import Loop, Price, log_warning
+from loopmachine.records import Call, CallResult, Decision
+from loopmachine.requests import AskModel
+from loopmachine.table import TOOL_LOOP
+from loopmachine.tools import CancelToken
+from loopmachine.wire import PLAIN
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+Clock = Callable[[], float]
+Observe = Callable[[Any], None]
+Approve = Callable[[Call], Any]
+Cancel = CancelToken | Callable[[], bool]
+LONGEST_WAIT = 3600.0  #: seconds of one wait, which systems bound
+POLL_SECONDS = 0.05  #: how often a plain callable is asked for a cancel during a pause
+_logger = logging.getLogger("loopmachine")
+
+
+_DRIVEN = "this loop is being driven by another host; one loop, one host at a time"
+
+
+def _nothing() -> None:
+    """What ends a subscription that there is not."""
+
+
+def _check_callables(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} must be callable or None, not {value!r}")
+
+
+def _check_sync(**given: Any) -> None:
+    for name, value in given.items():
+        if is_async(value):
+            raise TypeError(f"{name} is async; it is asked and not awaited, and must not be")
+
+
+def is_async(function: Any) -> bool:
+    """Calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+class Host:
+    """What both hosts share: the cancel, the approver, the observer, and what is told to the machine."""
+
+    loop: Loop
+    tell: Callable[[Event], None]  #: tells the machine, and the observer if there is one
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        cancel: Cancel | None,
+        approve: Approve | None,
+        observe: Observe | None,
+        clock: Clock | None,
+    ) -> None:
+        _check_callables(cancel=cancel, approve=approve, observe=observe, clock=clock)
+        _check_sync(cancel=cancel, observe=observe, clock=clock)
+        self.model = model
+        self.arity = _arity(model)
+        self.cancel = cancel
+        self.approve = approve
+        self.observe = observe
+        self.clock = time.monotonic if clock is None else clock
+        self.pool: ThreadPoolExecutor | None = None
+        self.forget: Callable[[], None] = _nothing
+        self.before: Any = None  #: the cancel that the loop had before
+        self.context: Any = None
+        self.price: Price | None = None
+
+    def loop_of(
+        self, loop: Loop | None, made: dict[str, Any], budget: Budget | None, context: Any, price: Price | None
+    ) -> Loop:
+        """The loop to drive: a new one, or the one given, beside which nothing can be given that made it."""
+        defaults = {"tools": (), "wire": PLAIN, "definition": TOOL_LOOP}
+        given = {name: value for name, value in made.items() if value is not None and value is not defaults.get(name)}
+        _check_callables(price=price)
+        _check_sync(price=price)
+        if loop is None:
+            return Loop(**given, budget=budget, context=context, price=price, cancel=self.cancel, at=self.clock())
+        if not isinstance(loop, Loop):
+            raise TypeError(f"loop must be a Loop, such as result.loop, not {loop!r}")
+        if loop.driven:
+            raise RuntimeError(_DRIVEN)
+        if given:
+            raise TypeError(f"{', '.join(given)}: what made the loop can't be given beside loop=")
+        if budget is not None and not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a Budget, not {budget!r}")
+        self.context, self.price = context, price
+        return loop
+
+    def begin(self, resumed: Resumed | None) -> None:
+        """Take the loop up. RuntimeError where another host was quicker."""
+        loop = self.loop
+        self.before = loop.cancel
+        if loop.hosts.setdefault("host", self) is not self:
+            raise RuntimeError(_DRIVEN)
+        self.tell = loop.take if self.observe is None else self.show
+        self.cancel = loop.cancel if self.cancel is None else self.cancel
+        loop.warn, loop.cancel = self.notice, self.cancel
+        loop.context = loop.context if self.context is None else self.context
+        loop.price = loop.price if self.price is None else self.price
+        if isinstance(self.cancel, CancelToken):
+            self.forget = self.cancel.subscribe(self.woken)
+        if resumed is not None and not loop.finished:
+            self.tell(resumed)
+
+    def end(self) -> None:
+        """Leave nothing of this host in the loop, if it was this host's."""
+        loop = self.loop
+        if loop.hosts.get("host") is self:
+            loop.hosts, loop.warn, loop.cancel = {}, log_warning, self.before
+        self.forget()
+        if self.pool is not None:
+            self.pool.shutdown()
+
+    def woken(self) -> None:
+        """A cancel token was set, in whatever thread."""
+        raise NotImplementedError
+
+    def show(self, event: Event) -> None:
+        """Tell the machine what happened, and the observer what came of it."""
+        self.notice(self.loop.shown(event))
+
+    def notice(self, notice: Any) -> None:
+        """Tell the observer. One that raises is reported once and harms nothing."""
+        if self.observe is None:
+            if isinstance(notice, notices.Warning):
+                _logger.warning(notice.text)
+            return
+        try:
+            self.observe(notice)
+        except Exception:
+            if not self.loop.observer_failed:
+                self.loop.observer_failed = True
+                _logger.exception("the observer raised; the run goes on")
+
+    def progress(self, call: Call) -> Callable[..., None] | None:
+        """What ``Context.progress`` of a call tells the observer, if there is one."""
+        if self.observe is None:
+            return None
+
+        def report(done: float, total: float | None = None, text: str = "") -> None:
+            self.notice(notices.Progress(call, done, total, text))
+
+        return report
+
+    def polled(self, seen: bool = False) -> CancelPolled:
+        """Look whether the run is to be cancelled, if that was not ``seen`` already."""
+        cancel = self.cancel
+        if cancel is None:
+            return CancelPolled(False, at=self.clock())
+        cancelled = seen or bool(cancel())
+        reason = cancel.reason if isinstance(cancel, CancelToken) else ""
+        return CancelPolled(cancelled, reason, at=self.clock())
+
+    def cancel_told(self) -> None:
+        """Pass a cancel on unasked, where the machine can use it."""
+        snapshot = self.loop.snapshot
+        if not snapshot.cancelled and "CancelRequested" in self.loop.definition.accepts(snapshot.state):
+            self.tell(
+                CancelRequested(self.cancel.reason if isinstance(self.cancel, CancelToken) else "", at=self.clock())
+            )
+
+    def decide(self, verdicts: list[tuple[Call, Any]]) -> bool:
+        """Pass on what the approver decided; a call without a verdict stays undecided."""
+        decisions = [_decision(call, verdict) for call, verdict in verdicts if verdict is not None]
+        if decisions:
+            self.tell(ApprovalGiven(decisions, at=self.clock()))
+        return bool(decisions)
+
+    def arguments(self, ask: AskModel) -> tuple[Any, ...]:
+        """What the model callable is given: messages, tools, the request, as many as it takes."""
+        if self.arity == 3:
+            asking = self.loop.asking(ask)
+            return asking.messages, asking.tools, asking
+        return (self.loop.messages(), self.loop.tools(ask))[: self.arity]
+
+    def replied(self, reply: Any) -> None:
+        """Tell what the model replied."""
+        self.tell(ModelReplied(self.loop.turn(reply), at=self.clock()))
+
+
+def _decision(call: Call, verdict: Any) -> Decision:
+    if isinstance(verdict, bool):
+        return Decision(call.step, call.place, verdict)
+    if isinstance(verdict, str):
+        return Decision(call.step, call.place, False, verdict)
+    raise TypeError(f"approve must return True, False, a reason (text) or None, not {verdict!r}")
+
+
+def _arity(model: Callable[..., Any]) -> int:
+    """How many of (messages, tools, ask) a model takes: its parameters without a default, 2 for ``*args``."""
+    if not callable(model):
+        raise TypeError(f"model must be callable, not {model!r}")
+    try:
+        parameters = inspect.signature(model).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return 2
+    places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    needed = len([one for one in places if one.default is one.empty])
+    if needed == 0 and any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return 2
+    known = needed or min(len(places), 2)
+    named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    if known not in (1, 2, 3) or named:
+        raise TypeError("model must take (messages), (messages, tools) or (messages, tools, ask), by position")
+    return known
+
+
+def passes(raised: BaseException) -> bool:
+    """Whether a model or tool raised what is the host's own. A CancelledError that nobody asked for is not."""
+    return not isinstance(raised, Exception) and type(raised).__name__ != "CancelledError"
+
+
+def unfinished(call: Call, raised: BaseException) -> CallResult:
+    """The result of a call that ended with what is no Exception."""
+    name = type(raised).__name__
+    return (
+        CallResult.of(call, "interrupted", f"interrupted by {name}")
+        if passes(raised)
+        else CallResult.of(call, "failed", name)
+    )

@@ -1,0 +1,177 @@
+"""The host of ``run``: the model and a single call in this thread, several calls at once on a pool."""
+
+from __future__ import annotations
+
+import inspect
+import queue
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from typing import Any
+
+from loopmachine.events import CallReturned, Resumed
+from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
+from loopmachine.loop import Loop
+from loopmachine.records import Call, CallResult
+from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
+from loopmachine.result import Result
+from loopmachine.tools import CancelToken
+
+
+class SyncHost(Host):
+    """``run``: the model and a single call in this thread, several calls at once on a pool."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        for name, function in (("model", self.model), ("approve", self.approve)):
+            if is_async(function):
+                raise TypeError(f"{name} is async; use run_async")
+        self.running: dict[tuple[int, int], None] = {}  #: the calls on threads, in the order they were started
+        self.finished: dict[tuple[int, int], tuple[CallResult, BaseException | None]] = {}
+        self.signals: queue.SimpleQueue[None] = queue.SimpleQueue()  #: that a call finished, or a token was set
+        #: what performs a request; it says whether it told the machine something
+        self.acts: dict[type, Callable[[Any], bool]] = {
+            PollCancel: self.poll,
+            AskModel: self.ask,
+            StartCalls: self.start,
+            AskApproval: self.ask_approval,
+        }
+
+    def loop_of(self, *args: Any) -> Loop:
+        """The loop to drive, which has no async tools."""
+        loop = super().loop_of(*args)
+        if loop.toolbox.asynchronous:
+            raise TypeError(f"tools: {', '.join(loop.toolbox.asynchronous)} is async; use run_async")
+        return loop
+
+    def run(self, loop: Loop, resumed: Resumed | None) -> Result:
+        """Perform what is outstanding, or wait for what is running, until there is neither."""
+        self.loop = loop
+        try:
+            self.begin(resumed)
+            while self.perform():
+                pass
+        except BaseException:
+            self.wind_down()
+            raise
+        finally:
+            self.end()
+        return loop.result()
+
+    def woken(self) -> None:
+        """A cancel token was set, in whatever thread."""
+        self.signals.put(None)
+
+    def perform(self) -> bool:
+        """Do the first thing asked for that can be done now, else wait for a running call. False: there is neither."""
+        for request in self.loop.waiting:
+            act = self.acts.get(type(request))  # what it asks to interrupt can't be: it is awaited, its outcome kept
+            if act is not None and act(request):
+                return True
+        return bool(self.running) and self.settle()
+
+    def poll(self, request: PollCancel) -> bool:
+        """Look for a cancel, when it is time."""
+        seen = request.not_before is not None and self.pause(request.not_before - self.clock())
+        self.tell(self.polled(seen))
+        return True
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, or until cancelled. Whether it was."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.cancel is not None and self.cancel():
+                return True
+            if isinstance(self.cancel, CancelToken):
+                self.cancel.wait(min(left, LONGEST_WAIT))
+            else:
+                time.sleep(min(left, LONGEST_WAIT if self.cancel is None else POLL_SECONDS))
+        return False
+
+    def ask(self, request: AskModel) -> bool:
+        """Ask the model, and tell what came."""
+        arguments = self.arguments(request)
+        try:
+            reply = self.model(*arguments)
+        except BaseException as error:
+            if passes(error):
+                raise
+            self.tell(self.loop.failure(error, at=self.clock()))
+            return True
+        if inspect.isawaitable(reply):
+            if inspect.iscoroutine(reply):
+                reply.close()
+            raise TypeError("the model is async; use run_async")
+        self.replied(reply)
+        return True
+
+    def ask_approval(self, request: AskApproval) -> bool:
+        """Ask the approver, if there is one."""
+        if self.approve is None:
+            return False
+        verdicts = []
+        for call in request.calls:
+            verdict = self.approve(call)
+            if inspect.iscoroutine(verdict):
+                verdict.close()
+                raise TypeError("approve is async; use run_async")
+            verdicts.append((call, verdict))
+        return self.decide(verdicts)
+
+    def start(self, request: StartCalls) -> bool:
+        """Run a single call here; several, or one beside others, on threads."""
+        if len(request.calls) == 1 and not self.running and len(self.loop.waiting) == 1:
+            self.settled(*self.work(request.calls[0]))
+            return True
+        if self.pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
+        for call in request.calls:
+            if call.key not in self.running:
+                self.pool.submit(copy_context().run, self.work_aside, call)
+                self.running[call.key] = None
+        return False
+
+    def work_aside(self, call: Call) -> None:
+        """``work`` on a thread. What it brought stays where the host finds it, whatever interrupts the host."""
+        self.finished[call.key] = self.work(call)
+        self.signals.put(None)
+
+    def work(self, call: Call) -> tuple[CallResult, BaseException | None]:
+        """The call's result, and what has to pass through the host after it was recorded."""
+        try:
+            return self.loop.perform(call, progress=self.progress(call)), None
+        except BaseException as raised:
+            return unfinished(call, raised), raised if passes(raised) else None
+
+    def settled(self, result: CallResult, passing: BaseException | None) -> None:
+        """Tell what a call brought."""
+        self.tell(CallReturned(result, at=self.clock()))
+        if passing is not None:
+            raise passing
+
+    def settle(self) -> bool:
+        """Tell what a call brought that is finished; else wait for one, or for a cancel."""
+        for key in list(self.finished):
+            if key in self.running:
+                del self.running[key]
+                self.settled(*self.finished[key])
+                del self.finished[key]
+                return True
+        self.signals.get()
+        if isinstance(self.cancel, CancelToken) and self.cancel.cancelled:
+            self.cancel_told()
+        return True
+
+    def wind_down(self) -> None:
+        """Await the running calls and record what they brought; what is on its way out stays on its way."""
+        while self.running.keys() - self.finished.keys():
+            with suppress(BaseException):  # another of its kind, while one is on its way out already
+                self.signals.get(timeout=POLL_SECONDS)
+        for request in self.loop.waiting:
+            for call in request.calls if isinstance(request, StartCalls | InterruptCalls) else ():
+                if call.key in self.finished:
+                    with suppress(BaseException):
+                        self.tell(CallReturned(self.finished[call.key][0], at=self.clock()))
