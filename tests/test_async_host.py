@@ -457,8 +457,9 @@ class Stopped:
         await asyncio.sleep(0.01)
         assert not (task.done() and not self.release.is_set() and "ended" in self.log)
         self.release.set()
-        (outcome,) = await asyncio.gather(task, return_exceptions=True)
-        return f"{outcome!r}, driven: {loop.driven}"
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return f"{caught.value!r}, driven: {loop.driven}"
 
 
 def _in_an_async_model(stopped: Stopped) -> dict[str, Any]:

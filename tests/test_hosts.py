@@ -259,7 +259,7 @@ def test_a_callable_that_is_asked_and_not_awaited_may_not_be_async(name: str) ->
         """Never awaited."""
 
     def act() -> None:
-        with pytest.raises(TypeError, match=rf"^{name} is async"):
+        with pytest.raises(TypeError, match=rf"^{name} is asked and not awaited; it must not be async"):
             run(scripted(USED), "go", **{name: never})  # type: ignore[arg-type]  # which is what is tested
 
     assert unawaited(act) == []
@@ -1352,8 +1352,14 @@ class Counter:
 def test_the_counter_counts_functions_of_the_library_and_what_they_call() -> None:
     """So that the tests below can fail."""
     counter, frame = Counter(), cast("Any", iter(History())).gi_frame
-    for told in ((frame, "call"), (frame, "call"), (frame, "c_call"), (frame, "return"), (sys._getframe(), "call")):
-        counter(*told, len)
+    for where, what in (
+        (frame, "call"),
+        (frame, "call"),
+        (frame, "c_call"),
+        (frame, "return"),
+        (sys._getframe(), "call"),
+    ):
+        counter(where, what, len)
     assert (counter.counts, counter.of("__iter__", "len")) == ({"History.__iter__": 2, "C len": 1}, 3)
 
 

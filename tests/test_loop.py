@@ -473,6 +473,23 @@ def test_an_event_that_does_not_fit_changes_nothing() -> None:
     assert loop.replied(DONE, at=3.0).rows == ("awaiting_model/1",)
 
 
+def test_an_event_that_is_sent_while_another_is_taken_does_not_get_lost() -> None:
+    """One of the two is refused, and the log holds the other."""
+    sent: list[Any] = []
+
+    def meddles(snapshot: Snapshot, event: Event) -> bool:
+        """Somebody else sends an event meanwhile."""
+        if not sent:
+            sent.append(loop.send(Resumed(at=1.0)).event)
+        return False
+
+    loop = started(definition=TOOL_LOOP.with_row("checking_cancel", Row(CancelPolled, "finished_stuck", meddles), at=1))
+    with pytest.raises(RuntimeError, match="another event was sent while CancelPolled was taken"):
+        loop.send(CancelPolled(False, at=1.0))
+    assert loop.snapshot.events == tuple(sent)
+    assert loop.send(CancelPolled(False, at=2.0)).snapshot.state == "awaiting_model"
+
+
 def test_a_reply_that_was_not_asked_for_changes_nothing() -> None:
     """Neither does a failure."""
     loop = started()
@@ -917,9 +934,11 @@ def test_a_damaged_record_is_refused_as_one(parts: dict[str, Any]) -> None:
         Loop.from_json(_with(**parts), tools=TOOLS)
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"format":1,"start":' + "[" * 5000 + "]" * 5000 + "}"], ids=["[", "{"]
-)
+def _deep(levels: int) -> str:
+    return _with(start=[]).replace('"start": []', f'"start": {"[" * levels}{"]" * levels}')
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, _deep(700), _deep(5000)], ids=["cut", "deep", "deeper"])
 def test_a_record_that_is_too_deep_is_refused_as_one(text: str) -> None:
     """It is no run, whatever a reader of JSON makes of it."""
     with pytest.raises(ValueError, match="this is no run that to_json wrote"):
@@ -967,6 +986,11 @@ def test_what_is_no_part_of_a_record_is_given_again() -> None:
 
 def test_a_restored_run_may_have_other_tools() -> None:
     """A call of one that is gone is answered, and what the model is offered is what there is now."""
-    loop = Loop.from_json(visited(5).to_json(), tools=[look])
-    (request,) = [one for one in loop.requests if isinstance(one, StartCalls)]
-    assert loop.perform(request.calls[0]).outcome == "unknown_tool"
+    text = visited(5).to_json()
+    same, other = (Loop.from_json(text, tools=tools) for tools in (TOOLS, [look]))
+    (request,) = [one for one in other.requests if isinstance(one, StartCalls)]
+    results = [loop.perform(request.calls[0]) for loop in (same, other)]
+    assert [(one.outcome, one.content) for one in results] == [
+        ("ok", "paid 2.5"),
+        ("unknown_tool", "there is no tool named 'pay' any more"),
+    ]

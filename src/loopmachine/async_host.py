@@ -14,7 +14,7 @@ from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
 from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
-from loopmachine.loop import Loop
+from loopmachine.loop import Loop, log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import (
     AskApproval,
@@ -57,6 +57,8 @@ class AsyncHost(Host):
             await self.wind_down()
             raise
         finally:
+            if loop.hosts == {"host": self}:  # compared, not called: nothing can interrupt it
+                loop.hosts, loop.warn, loop.cancel = {}, log_warning, self.before
             self.end()
         return loop.result()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from loopmachine import notices
 from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Event, ModelReplied, Resumed
 from loopmachine.limits import Budget
-from loopmachine.loop import Loop, Price, log_warning
+from loopmachine.loop import Loop, Price
 from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskModel
 from loopmachine.table import TOOL_LOOP
@@ -120,10 +120,7 @@ class Host:
             self.tell(resumed)
 
     def end(self) -> None:
-        """Leave nothing of this host in the loop, if it was this host's."""
-        loop = self.loop
-        if loop.hosts.get("host") is self:
-            loop.hosts, loop.warn, loop.cancel = {}, log_warning, self.before
+        """Leave nothing of this host behind."""
         self.forget()
         if self.pool is not None:
             self.pool.shutdown()

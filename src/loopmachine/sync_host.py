@@ -12,7 +12,7 @@ from typing import Any
 
 from loopmachine.events import CallReturned, Resumed
 from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
-from loopmachine.loop import Loop
+from loopmachine.loop import Loop, log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.result import Result
@@ -56,6 +56,8 @@ class SyncHost(Host):
             self.wind_down()
             raise
         finally:
+            if loop.hosts == {"host": self}:  # compared, not called: nothing can interrupt it
+                loop.hosts, loop.warn, loop.cancel = {}, log_warning, self.before
             self.end()
         return loop.result()
 
