@@ -192,12 +192,13 @@ def test_the_trace_tells_the_run_and_its_end(tickets: Tickets) -> None:
     lines = list(trace(FIXTURES[0], tickets))
     assert (lines[:5], lines.count(""), lines[-1], max(map(len, lines)) <= 120) == (
         [
-            "step 1  calls",
-            '  get_ticket({\'ticket_id\': \'T-1\'}) -> ok: {"ticket_id":"T-1","text":"I was charged twice for my March',
-            '      invoice.","version":3}',
-            "step 2  calls",
-            "  propose_label({'ticket_id': 'T-1', 'label': 'billing', 'expected_version': 3}) -> ok: "
-            '{"applied":false,"next":"A',
+            "step 1  calls (tool_use)",
+            "  get_ticket(ticket_id='T-1') -> ok: "
+            '{"ticket_id":"T-1","text":"I was charged twice for my March invoice.","version":3}',
+            "step 2  calls (tool_use)",
+            "  propose_label(ticket_id='T-1', label='billing', expected_version=3) -> ok: "
+            '{"applied":false,"next":"A person will d...',
+            "step 3  final (end_turn): I proposed the label billing for T-1.",
         ],
         1,
         "the last turn was final, its stop reason 'end_turn'",

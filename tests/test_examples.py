@@ -64,18 +64,18 @@ def test_tickets(tmp_path: Path) -> None:
 def test_prices(tmp_path: Path) -> None:
     """The trace shows text, calls, results, what stopped it, tools, failures and cost; text became a number."""
     lines = printed("prices.py", tmp_path)
-    assert [without_time(line) for line in lines[:10]] == [
+    assert [without_time(line) for line in lines[:11]] == [
         "step 1  calls: I look up both papers.",
-        "  price({'isin': 'SE0000108656'}) -> ok: 118.4 SEK",
-        "  price({'isin': 'XX0000000000'}) -> failed: LookupError: no paper XX0000000000",
+        "  price(isin='SE0000108656') -> ok: 118.4 SEK",
+        "  price(isin='XX0000000000') -> failed: LookupError: no paper XX0000000000",
         "step 2  calls",
-        "  convert({'sek': '118.4'}) -> unknown_tool: there is no tool named 'convert'; known tools: price, to_euros",
+        "  convert(sek='118.4') -> unknown_tool: there is no tool named 'convert'; known tools: price, to_euros",
         "step 3  calls",
-        "  to_euros({'amount': '118.4', 'currency': 'SEK'}) -> ok: "
-        '{"amount":118.4,"currency":"SEK","euros":10.3}',
+        '  to_euros(amount=\'118.4\', currency=\'SEK\') -> ok: {"amount":118.4,"currency":"SEK","euros":10.3}',
         "step 4  final: SE0000108656 is worth 10.30 euros; nobody knows XX0000000000.",
         "stop: answered",
-        "tools: convert, price, to_euros; failed: 2; steps 4 of 6, calls 4, cost_usd 0.00564 of 0.01, tokens 2580",
+        "tools: price, to_euros; failed: 2",
+        "spent: steps 4 of 6, calls 4, cost_usd 0.00564 of 0.01, tokens 2580",
     ]
 
 
@@ -91,12 +91,13 @@ def test_embed(tmp_path: Path) -> None:
         "[second process] runs refund",
         "[second process] asks the model, step 3",
         "step 1  calls",
-        '  find_order({\'customer\': \'Ada\'}) -> ok: {"order":"A-17","customer":"Ada","paid":40.0}',
+        '  find_order(customer=\'Ada\') -> ok: {"order":"A-17","customer":"Ada","paid":40.0}',
         "step 2  calls",
-        "  refund({'order': 'A-17', 'amount': 40}) -> ok: paid back 40.0 for A-17",
+        "  refund(order='A-17', amount=40) -> ok: paid back 40.0 for A-17",
         "step 3  final: The 40 for A-17 are on their way to Ada.",
         "stop: answered",
-        "tools: find_order, refund; failed: 0; steps 3 of 6, calls 2, cost_usd 0.0012, tokens 960",
+        "tools: find_order, refund; failed: 0",
+        "spent: steps 3 of 6, calls 2, cost_usd 0.0012, tokens 960",
     ]
 
 

@@ -47,9 +47,8 @@ def run(
     ``cancel``: a CancelToken or any ``() -> bool``. ``approve(call) -> True | False | reason | None``.
     ``price(usage) -> US dollars | None``. ``observe(notice)`` gets each Advance, and Progress and Warning records.
     ``loop=`` goes on from an existing loop; what made it can't be given beside it, a new budget can.
-
-    Only what is not Exception passes through (KeyboardInterrupt), after running tools have ended; and what
-    ``cancel``, ``approve`` or ``clock`` raise. The loop can go on from there.
+    Only what is no Exception passes through, after running tools have ended; and what ``cancel``, ``approve`` or
+    ``clock`` raise. The loop can go on from there.
     """
     made = {
         "prompt": prompt,

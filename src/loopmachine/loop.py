@@ -251,29 +251,13 @@ class Loop:
         format, ReplayDiverged where this definition does not take the events as they were taken.
         """
         data = _envelope(text)
-        known = WIRES.get(data["wire"]) if wire is None else wire
-        if known is None or known.name != data["wire"]:
-            one = "it" if known is None else f"that one, not {known!r},"
-            raise ValueError(f"wire: {data['wire']!r} is none of {', '.join(WIRES)}; give {one} as wire=")
-        if error_text is None and data["error_text"] == "callable":
-            raise ValueError("error_text: this run's policy has a callable; give it again as error_text=")
-        said = Policy(error_text=data["error_text"] if error_text is None else error_text).error_text
-        start, events = data["start"], data["events"]
+        start, system = data["start"], data["system"]
         if start.state not in definition.states:
             raise ValueError(f"{_NO_RUN}: it begins in {start.state!r}, which is no state of this definition")
+        known, said = _wire(data["wire"], wire), _error_text(data["error_text"], error_text)
         loop = cls.__new__(cls)
-        loop._assemble(
-            start,
-            tools,
-            said,
-            known,
-            data["system"],
-            context,
-            price,
-            cancel,
-            definition,
-        )
-        loop.snapshot = replay(definition, start, events, data["rows"])
+        loop._assemble(start, tools, said, known, system, context, price, cancel, definition)
+        loop.snapshot = replay(definition, start, data["events"], data["rows"])
         loop.waiting = outstanding(definition, loop.snapshot)
         return loop
 
@@ -342,6 +326,20 @@ def _envelope(text: str) -> dict[str, Any]:
     if wrong_parts:
         raise ValueError(f"{_NO_RUN}: {', '.join(wrong_parts)} can't be what is written there")
     return data
+
+
+def _wire(name: str, given: Wire | None) -> Wire:
+    known = WIRES.get(name) if given is None else given
+    if known is None or known.name != name:
+        one = "it" if known is None else f"that one, not {known!r},"
+        raise ValueError(f"wire: {name!r} is none of {', '.join(WIRES)}; give {one} as wire=")
+    return known
+
+
+def _error_text(written: str, given: ErrorText | None) -> ErrorText:
+    if given is None and written == "callable":
+        raise ValueError("error_text: this run's policy has a callable; give it again as error_text=")
+    return Policy(error_text=written if given is None else given).error_text
 
 
 def log_warning(warning: notices.Warning) -> None:

@@ -46,9 +46,11 @@ class Taking:
         self.update = row.update
 
     def holds(self, carrier: Carrier) -> bool:
+        """Its guard, if it has one."""
         return self.guard is None or bool(self.guard(carrier.snapshot, carrier.event))
 
     def take(self, carrier: Carrier) -> None:
+        """Its update, and a note of the row."""
         if self.update is not None:
             carrier.snapshot = self.update(carrier.snapshot, carrier.event)
         carrier.rows.append(self.row_id)

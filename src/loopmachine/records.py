@@ -182,6 +182,7 @@ class UserMessage:
     text: str
 
     def messages(self) -> list[dict[str, Any]]:
+        """The PLAIN message."""
         return [{"kind": "user", "text": self.text}]
 
     def __len__(self) -> int:
@@ -196,6 +197,7 @@ class Exchange:
     results: tuple[CallResult, ...]
 
     def messages(self) -> list[dict[str, Any]]:
+        """The PLAIN messages: the text, then all calls, then all results."""
         said = [{"kind": "text", "text": self.turn.text}] if self.turn.text else []
         calls = [
             {"kind": "call", "id": call.wire_id, "name": call.name, "arguments": call.arguments}
@@ -218,6 +220,7 @@ class Note:
     text: str
 
     def messages(self) -> list[dict[str, Any]]:
+        """The PLAIN message."""
         return [{"kind": "note", "text": self.text}]
 
     def __len__(self) -> int:
@@ -231,6 +234,7 @@ class Final:
     turn: Turn
 
     def messages(self) -> list[dict[str, Any]]:
+        """The PLAIN message."""
         return [{"kind": "final", "text": self.turn.text}]
 
     def __len__(self) -> int:

@@ -36,7 +36,7 @@ class Status(StrEnum):
     MODEL_ERROR = "model_error"
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Result:
     """A run as it stands: finished, or suspended at a rest that somebody else must answer."""
 
@@ -114,6 +114,10 @@ class Result:
             "events": [plain(event) for event in self.snapshot.events],
             "explanation": self.explain(),
         }
+
+    def __repr__(self) -> str:
+        spend = self.spend
+        return f"<Result {self.status}: {spend.steps} steps, {spend.calls} calls, {self.text[:80]!r}>"
 
     def __str__(self) -> str:
         return trace.text(self.definition, self.snapshot)

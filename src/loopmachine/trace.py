@@ -66,6 +66,7 @@ def _call(call: Call, result: CallResult | None, returned_at: float | None) -> d
         "arguments": call.arguments,
         "outcome": result.outcome if result else None,
         "content": result.content if result else None,
+        "code": result.code if result else "",
         "returned_at": returned_at,
     }
 
@@ -87,6 +88,8 @@ def explain(definition: Definition, snapshot: Snapshot) -> str:
         calls = "".join(f"; it called {call.name} as {call.id!r}" for call in snapshot.turn.calls)
         facts.append(f"the last turn was {snapshot.turn.kind}, its stop reason {snapshot.turn.stop!r}{calls}")
         facts += [snapshot.turn.fault] if snapshot.turn.fault else []
+    if snapshot.policy.max_identical_turns is not None:
+        facts.append(f"identical turns {snapshot.identical} of {snapshot.policy.max_identical_turns}")
     if snapshot.cancelled:
         facts.append(f"cancelled{': ' if snapshot.cancel_reason else ''}{snapshot.cancel_reason}")
     return "\n".join(facts)
