@@ -617,16 +617,18 @@ def test_a_child_that_is_being_cancelled_already_is_not_cancelled_twice() -> Non
         kids.append(task)
         await stopped.here()
 
+    loop = started(tools=[work])
+
     async def scene() -> Any:
-        task = asyncio.ensure_future(run_async(scripted(call("a", "work")), "go", tools=[work]))
+        task = asyncio.ensure_future(run_async(scripted(call("a", "work")), loop=loop))
         await until(lambda: stopped.ready)
         kids[0].cancel()
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
-        return task.cancelled(), stopped.log
+        return task.cancelled(), stopped.log, outcomes(loop)
 
-    assert played(scene) == (True, ["cleaned up"])
+    assert played(scene) == (True, ["cleaned up"], [("a", "interrupted")])
 
 
 def test_a_second_cancellation_hurries_nobody() -> None:
@@ -894,12 +896,14 @@ def test_a_token_set_while_somebody_is_asked_for_approval_cancels_the_run() -> N
     token = CancelToken()
 
     async def approve(call: Any) -> bool:
-        token.cancel("enough")
-        await asyncio.sleep(5)
+        if call.id == "b":
+            token.cancel("enough")
+            await asyncio.sleep(5)
         return True
 
     begun = time.monotonic()
-    result = drive(scripted(call("a", "pay", amount=1)), tools=[pay], approve=approve, cancel=token)
+    reply = calls(call("a", "pay", amount=1), call("b", "pay", amount=2))
+    result = drive(scripted(reply), tools=[pay], approve=approve, cancel=token)
     assert (result.status, time.monotonic() - begun < 4.0) == ("cancelled", True)
 
 
@@ -978,13 +982,11 @@ def test_an_approver_that_raises_leaves_no_coroutine_behind() -> None:
 def test_what_was_decided_before_a_cancellation_is_kept() -> None:
     """A person who has said yes is not asked again."""
     stopped, asked = Stopped(), list[str]()
+    never: Any = stopped.here
 
     async def approve(call: Any) -> Any:
         asked.append(call.id)
-        if call.id == "a":
-            return True
-        await stopped.here()
-        return None
+        return True if call.id == "a" else await never()
 
     reply = calls(call("a", "pay", amount=1), call("b", "pay", amount=2))
     loop = started()
@@ -1043,6 +1045,32 @@ def test_a_loop_is_driven_by_one_host_at_a_time() -> None:
         return first.status
 
     assert (played(scene), loop.driven) == ("answered", False)
+
+
+def test_hosts_that_begin_at_the_same_moment_do_not_both_drive() -> None:
+    """Between looking whether the loop is free and taking it, nobody else can take it."""
+    loop, taken, release = started(), threading.Event(), threading.Event()
+    others: list[Any] = []
+
+    async def slow(messages: Any, tools: Any) -> Any:
+        taken.set()
+        await until(release.is_set)
+        return DONE
+
+    thread = threading.Thread(target=lambda: others.append(drive(slow, None, loop=loop)))
+
+    def clock() -> float:
+        thread.start()
+        taken.wait(20)
+        return 0.0
+
+    try:
+        with pytest.raises(RuntimeError, match="this loop is being driven by another host"):
+            drive(scripted(DONE), None, loop=loop, clock=clock)
+    finally:
+        release.set()
+        thread.join()
+    assert [other.status for other in others] == ["answered"]
 
 
 def test_a_loop_goes_on_with_a_new_budget_and_a_finished_one_does_nothing() -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -203,6 +203,21 @@ def test_a_model_that_hands_out_a_coroutine_is_refused_and_leaves_none_behind() 
             run(lambda messages, tools: _later(list(messages), tools), "go")
 
     assert unawaited(act) == []
+
+
+class Promise:
+    """Something to be awaited that is no coroutine."""
+
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+def test_a_model_that_hands_out_something_else_to_be_awaited_is_refused_too() -> None:
+    """As a reply it would be of no shape."""
+    promise = Promise()
+    assert list(promise.__await__()) == [None]
+    with pytest.raises(TypeError, match="the model is async; use run_async"):
+        run(lambda messages, tools: promise, "go")
 
 
 def test_an_async_tool_is_refused_before_anything_happens() -> None:
@@ -664,6 +679,28 @@ def test_what_was_running_when_the_host_died_is_known_when_its_result_was() -> N
         [("c0", "ok"), ("c1", "ok"), ("c2", "ok")],
         False,
     )
+
+
+def test_what_a_single_call_brought_is_recorded_though_the_clock_fails_then() -> None:
+    """As that of a call on a thread is: what is known is not lost."""
+    worked: list[int] = []
+
+    @tool
+    def work() -> str:
+        """Work."""
+        worked.append(1)
+        return "worked"
+
+    def clock() -> float:
+        if worked == [1]:
+            worked.append(2)
+            raise KeyboardInterrupt
+        return 0.0
+
+    loop = started(tools=[work])
+    with pytest.raises(KeyboardInterrupt):
+        run(scripted(call("a", "work")), loop=loop, clock=clock)
+    assert (worked, outcomes(loop)) == ([1, 2], [("a", "ok")])
 
 
 # --- an interrupt at any moment ---------------------------------------------------------------------------
@@ -1137,9 +1174,8 @@ def test_hosts_that_begin_at_the_same_moment_do_not_both_drive() -> None:
     thread = threading.Thread(target=lambda: others.append(finishes(partial(run, slow, loop=loop))))
 
     def clock() -> float:
-        if not thread.ident:
-            thread.start()
-            taken.wait(20)
+        thread.start()
+        taken.wait(20)
         return 0.0
 
     try:
@@ -1164,6 +1200,25 @@ def test_a_run_that_is_refused_changes_nothing_of_the_loop(given: dict[str, Any]
     with pytest.raises(TypeError, match=r"price|approve|later is async"):
         run(scripted(DONE), loop=loop, **given)
     assert (loop.to_json(), loop.context, loop.price, loop.driven) == (before, "mine", None, False)
+
+
+def test_only_the_host_tells_a_driven_loop_what_happens() -> None:
+    """A run under way is stopped with its cancel; afterwards the loop can be told by hand again."""
+    loop = started()
+    refusals: list[str] = []
+
+    def model(messages: Any, tools: Any) -> Any:
+        with pytest.raises(RuntimeError) as by_event:
+            loop.send(CancelRequested(at=0.0))
+        with pytest.raises(RuntimeError) as by_reply:
+            loop.replied(DONE, at=0.0)
+        refusals.extend([str(by_event.value), str(by_reply.value)])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(model, loop=loop, clock=frozen_clock)
+    says = "a host is driving this loop and tells it what happens; to stop it, use cancel="
+    assert (refusals, loop.replied(DONE, at=0.0).snapshot.state) == ([says, says], "rechecking_cancel")
 
 
 def test_a_loop_is_let_go_after_a_refused_model() -> None:

@@ -111,7 +111,7 @@ class AsyncHost(Host):
     def spawn(self, what: Call | AskModel | AskApproval, asynchronous: bool, function: Callable[[], Any]) -> None:
         """Run a function, as a task or on a thread, in this context."""
         if asynchronous:
-            self.children[asyncio.ensure_future(_awaited(function()))] = what
+            self.children[asyncio.ensure_future(_begun(function))] = what
             return
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
@@ -217,6 +217,11 @@ class AsyncHost(Host):
                 continue  # it is asked again
             with suppress(BaseException):
                 self.harvest(child)
+
+
+async def _begun(function: Callable[[], Awaitable[Any]]) -> Outcome:
+    """Called in the task, so that one that is cancelled before it begins leaves nothing behind."""
+    return await _awaited(function())
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Outcome:

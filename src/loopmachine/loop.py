@@ -262,6 +262,8 @@ class Loop:
         return loop
 
     def _context(self, call: Call, progress: Callable[..., None] | None) -> Context:
+        if not self.toolbox.takes_context(call):
+            return _NOBODYS
         return Context(
             data=self.context, call=call, cancel=self.cancel, deadline=self.snapshot.deadline, progress=progress
         )
@@ -292,6 +294,7 @@ def _must_be(name: str, value: object, kind: Any) -> None:
         raise TypeError(f"{name} must be a {what}, not {value!r}")
 
 
+_NOBODYS = Context()  #: for a tool that does not look at it
 _NO_RUN = "this is no run that to_json wrote"
 
 

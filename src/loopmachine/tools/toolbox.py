@@ -111,6 +111,11 @@ class Toolbox:
         tool = self._tools.get(call.name)
         return tool is not None and tool.is_async
 
+    def takes_context(self, call: Call) -> bool:
+        """Whether the tool has a parameter for the Context."""
+        tool = self._tools.get(call.name)
+        return tool is not None and bool(tool.signature.contexts)
+
     def perform(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
         """Run a sync tool. What it raises becomes a result, but for what is no Exception, which passes through.
 

@@ -9,7 +9,7 @@ from typing import Final as Constant
 
 from loopmachine.history import Entry
 from loopmachine.limits import Usage
-from loopmachine.records import Call, Exchange
+from loopmachine.records import Call, Exchange, Turn
 from loopmachine.wire.base import Wire
 from loopmachine.wire.fields import (
     Unreadable,
@@ -26,6 +26,7 @@ from loopmachine.wire.fields import (
 #: The kinds of reply that answer, each with the field of the answer.
 _ANSWERS: Constant = {"final": "text", "text": "content"}
 _ASKS: Constant = ("call", "calls", "tool_calls")  #: the kinds of reply that ask for calls
+_ONE_CALL: Constant = {"kind", "id", "name", "arguments"}
 _MAPPING: Constant = (dict, Mapping)  # dict first: the question to Mapping is slow
 
 
@@ -44,6 +45,15 @@ class Plain(Wire):
             for call, message in zip(entry.turn.calls, asked, strict=True):
                 message["arguments"] = arguments_sent(call)
         return messages
+
+    def decode(self, reply: object) -> Turn:
+        """The turn that a reply brings. The commonest reply, one call and nothing beside it, is read in one go."""
+        if type(reply) is dict and len(reply) == 4 and reply.keys() == _ONE_CALL and reply["kind"] == "call":
+            try:
+                return Turn("", (_call(reply, 0),), wire=self.name)
+            except Unreadable as wrong:
+                return Turn(wire=self.name, fault=str(wrong))
+        return super().decode(reply)
 
     def _body(self, reply: object) -> Mapping[str, Any]:
         if isinstance(reply, _MAPPING):
