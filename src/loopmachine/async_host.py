@@ -164,15 +164,16 @@ class AsyncHost(Host):
         return None if approving else max(0.0, deadline - self.clock())
 
     def can_cut(self, child: Child) -> bool:
-        """It is a task that nobody has cancelled yet; what runs on a thread is awaited, and its outcome kept."""
-        return isinstance(child, asyncio.Task) and not child.done() and child not in self.cut and not child.cancelling()
+        """It is a task that was not cut short; what runs on a thread is awaited, and its outcome kept."""
+        return isinstance(child, asyncio.Task) and not child.done() and child not in self.cut
 
     def cut_short(self, why: str) -> None:
-        """Cancel the tasks."""
+        """Cancel the tasks, each once: it may take its time to clean up."""
         for child in self.children:
-            if self.can_cut(child):
+            if isinstance(child, asyncio.Task) and self.can_cut(child):
                 self.cut[child] = why
-                child.cancel()
+                if not child.cancelling():
+                    child.cancel()
 
     def harvest(self, child: Child) -> BaseException | None:
         """Tell what a child that is done brought; what has to pass through the host is given back."""
@@ -180,7 +181,8 @@ class AsyncHost(Host):
         outcome: Outcome = (None, asyncio.CancelledError()) if child.cancelled() else child.result()
         value, raised = outcome
         if isinstance(what, AskApproval):
-            self.silent = None if self.decide(self.verdicts) else what
+            asked = any(isinstance(one, AskApproval) for one in self.loop.waiting)
+            self.silent = None if asked and self.decide(self.verdicts) else what
             return None if child.cancelled() else raised
         if isinstance(what, AskModel):
             self.model_done(what, value, raised, why)
