@@ -24,7 +24,6 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 
 bench: $(VENV)/ready
-	env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --locked --inexact --group bench
 	$(BIN)/python -m tests.bench
 
 diagrams: $(VENV)/ready

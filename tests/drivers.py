@@ -53,9 +53,6 @@ class Words:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and all(word in other for word in self.words)
 
-    def __repr__(self) -> str:
-        return f"<text with {', '.join(self.words)}>"
-
 
 # --- what a run brought -----------------------------------------------------------------------------------
 

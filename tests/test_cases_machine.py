@@ -259,8 +259,7 @@ def test_F04_an_event_sent_inside_a_guard_or_an_update(where: str) -> None:
 
     def update(snapshot: Snapshot, event: Event) -> Snapshot:
         """Sends."""
-        send()
-        return snapshot
+        return send() or snapshot
 
     definition = TOOL_LOOP.with_row("checking_cancel", Row(CancelPolled, "checking_budget", guard, update), at=1)
     loop = Loop("go", definition=definition, at=0.0)
@@ -323,8 +322,7 @@ def test_F04_an_event_sent_by_a_tool(driver: Driver) -> None:
     @tool
     def stop() -> str:
         """Cancel the run."""
-        loops[0].send(CancelRequested("enough", at=0.0))
-        return "stopped"
+        return str(loops[0].send(CancelRequested("enough", at=0.0)))
 
     loop = Loop("go", tools=driver.tools([stop]), at=0.0)
     loops.append(loop)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import attrs
 import pytest
 
-from loopmachine.history import History, Ids, Log
+from loopmachine.history import EventLog, History, Ids, Log
 from loopmachine.records import Final, Note, UserMessage
 from tests.facts import HELLO, answer, call, exchange
 
@@ -36,14 +36,6 @@ class Crowded(list[Any]):
         self.extend(self.intruders)
         self.intruders = []
         super().append(item)
-
-
-class CrowdedPlaces(dict[str, int]):
-    """A dict in which another thread reserves an id just before the first one is set."""
-
-    def setdefault(self, one: str, place: int = 0) -> int:
-        super().setdefault("other", len(self))
-        return super().setdefault(one, place)
 
 
 class Watched(list[Any]):
@@ -238,9 +230,9 @@ def test_adding_an_id_shares_the_dict() -> None:
 
 
 def test_an_id_of_another_thread_that_comes_between_is_not_ours() -> None:
-    """Ids that lose the race for the shared dict fork."""
+    """Ids that lose the race for the shared list fork."""
     ids = Ids()
-    ids._places = CrowdedPlaces()
+    ids._order = Crowded("other")
     mine = ids.add("mine")
     assert (list(mine), len(mine), "other" in mine, list(ids)) == (["mine"], 1, False, [])
 
@@ -402,3 +394,38 @@ def test_nobody_sets_an_attribute_of_what_is_shared(shared: Any) -> None:
         with pytest.raises((AttributeError, attrs.exceptions.FrozenInstanceError)):
             setattr(shared, name, None)
     assert repr(shared) == before
+
+
+# --- the event log ----------------------------------------------------------------------------------------
+
+
+def test_an_event_log_holds_each_event_with_its_rows() -> None:
+    """It reads as pairs; two futures of one log know nothing of each other, nor does their past."""
+    past = EventLog([("a", ("s/1",))])
+    one, other = past.append("b", ("s/2",)), past.append("c", ("s/3",))
+    assert (
+        [list(log) for log in (past, one, other)],
+        len(other),
+        other.latest,
+        one == other,
+        hash(one) == hash(one),
+    ) == (
+        [[("a", ("s/1",))], [("a", ("s/1",)), ("b", ("s/2",))], [("a", ("s/1",)), ("c", ("s/3",))]],
+        2,
+        ("s/3",),
+        False,
+        True,
+    )
+
+
+def test_an_event_log_that_loses_the_race_for_the_shared_list_forks() -> None:
+    """Each event keeps its own rows."""
+    log = EventLog()
+    log._events = Crowded("other")
+    mine = log.append("mine", ("s/1",))
+    assert (list(mine), list(log), pickle.loads(pickle.dumps(mine)) == mine, repr(mine)) == (
+        [("mine", ("s/1",))],
+        [],
+        True,
+        "EventLog([('mine', ('s/1',))])",
+    )

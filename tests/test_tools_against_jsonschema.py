@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
+from jsonschema import Draft202012Validator
 
 from loopmachine.tools.arguments import Arguments
 from loopmachine.tools.reading import identity

@@ -10,7 +10,7 @@ import json
 from typing import Any, Literal, TypedDict
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
+from jsonschema import Draft202012Validator
 
 from loopmachine.errors import InvalidTool
 from loopmachine.tools import Context, Toolbox, tool

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
+from jsonschema import Draft202012Validator
 
 from loopmachine.errors import InvalidTool
 from loopmachine.tools.arguments import Arguments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
+from jsonschema import Draft202012Validator
 
 from loopmachine.tools.formats import FORMATS, fits
 

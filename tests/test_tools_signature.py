@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import attrs
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
+from jsonschema import Draft202012Validator
 from msgspec import Meta
 
 from loopmachine.errors import InvalidTool

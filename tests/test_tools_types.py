@@ -19,7 +19,7 @@ from typing import (
 
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes without types
+from jsonschema import Draft202012Validator
 from msgspec import Meta
 
 from loopmachine.tools.types import NoSchema, Types, default, literals

@@ -176,7 +176,7 @@ def test_a_run_that_waits_says_for_what() -> None:
 
 
 def test_texts_are_told_on_one_line_and_cut() -> None:
-    """No line is longer than the trace is wide."""
+    """No line is longer than the trace is wide; arguments take half of it at most."""
     long = "line one\n  line two " + "x" * 500
     loop = by_hand(
         started(),
@@ -185,14 +185,23 @@ def test_texts_are_told_on_one_line_and_cut() -> None:
         {"kind": "final", "text": long, "stop": "end_turn"},
     )
     lines = told(loop).splitlines()
-    assert (len(lines), max(map(len, lines))) == (9, trace.WIDTH)
+    assert (len(lines), max(map(len, lines))) == (9, 120)
     assert (lines[0], lines[3], lines[5][:45]) == (
         "step 1  calls: let me see",
         "step 2  calls",
         "step 3  final (end_turn): line one line two x",
     )
     assert [line.endswith("...") for line in lines[:6]] == [False, True, True, False, True, True]
-    assert lines[4].startswith("  look(no json line one line two xxx")
+    assert lines[4].startswith(f"  look(no json line one line two {'x' * 32}...) -> invalid_arguments: ")
+    assert lines[7] == "tools: look; failed: 3"
+
+
+@pytest.mark.parametrize(("length", "cut"), [(119, False), (120, False), (121, True)])
+def test_a_line_is_cut_where_it_is_longer_than_the_trace_is_wide(length: int, cut: bool) -> None:
+    """One that just fits is whole."""
+    begins = "step 1  final: "
+    first = told(by_hand(started(), DONE | {"text": "x" * (length - len(begins))})).splitlines()[0]
+    assert (len(first), first.endswith("...")) == (min(length, 120), cut)
 
 
 @pytest.mark.parametrize("status", ENDS)

@@ -65,12 +65,7 @@ class AsyncHost(Host):
     def woken(self) -> None:
         """A cancel token was set, in whatever thread."""
         with suppress(RuntimeError):  # the run is over, and its event loop closed
-            self.wake.get_loop().call_soon_threadsafe(self.wakes)
-
-    def wakes(self) -> None:
-        """The same, in the event loop."""
-        if not self.wake.done():
-            self.wake.set_result(None)
+            self.wake.get_loop().call_soon_threadsafe(self.wake.set_result, None)
 
     # --- performing ---------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-class Host:
+class Host(ABC):
     """What both hosts share: the cancel, the approver, the observer, and what is told to the machine."""
 
     loop: Loop
@@ -125,9 +126,9 @@ class Host:
         if self.pool is not None:
             self.pool.shutdown()
 
+    @abstractmethod
     def woken(self) -> None:
         """A cancel token was set, in whatever thread."""
-        raise NotImplementedError
 
     def show(self, event: Event) -> None:
         """Tell the machine what happened, and the observer what came of it."""

@@ -124,8 +124,9 @@ class SyncHost(Host):
     def start(self, request: StartCalls) -> bool:
         """Run a single call here; several, or one beside others, on threads."""
         if len(request.calls) == 1 and not self.running and len(self.loop.waiting) == 1:
-            self.settled(*self.work(request.calls[0]))
-            return True
+            (call,) = request.calls
+            self.finished[call.key] = self.work(call)
+            return self.settle()
         if self.pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -148,20 +149,16 @@ class SyncHost(Host):
         except BaseException as raised:
             return unfinished(call, raised), raised if passes(raised) else None
 
-    def settled(self, result: CallResult, passing: BaseException | None) -> None:
-        """Tell what a call brought."""
-        self.tell(CallReturned(result, at=self.clock()))
-        if passing is not None:
-            raise passing
-
     def settle(self) -> bool:
         """Tell what a call brought that is finished; else wait for one, or for a cancel."""
         for key in list(self.finished):
-            if key in self.running:
-                del self.running[key]
-                self.settled(*self.finished[key])
-                del self.finished[key]
-                return True
+            result, passing = self.finished[key]
+            self.tell(CallReturned(result, at=self.clock()))
+            self.running.pop(key, None)
+            del self.finished[key]
+            if passing is not None:
+                raise passing
+            return True
         self.signals.get()
         if isinstance(self.cancel, CancelToken) and self.cancel.cancelled:
             self.cancel_told()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
 from typing import Any
+
+import budgetloop
 
 
 def add(a: int, b: int) -> int:
@@ -18,8 +19,8 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def hand(turns: int) -> None:
-    """A loop as one writes it: ids, budgets and a history, and nothing that this library promises."""
+def hand(turns: int, function: Callable[..., Any] = add) -> list[dict[str, Any]]:
+    """A loop as one writes it: ids, budgets, a history, and nothing else that this library promises."""
     asked = 0
 
     def model(history: tuple[dict[str, Any], ...]) -> dict[str, Any]:
@@ -29,50 +30,38 @@ def hand(turns: int) -> None:
             return {"kind": "final", "text": "done"}
         return {"kind": "call", "id": f"c{asked}", "name": "add", "args": {"a": asked, "b": 1}}
 
-    tools = {"add": add}
+    tools = {"add": function}
     history: list[dict[str, Any]] = []
     seen: set[str] = set()
     steps = calls = 0
-    while steps <= turns:
+    while True:
         steps += 1
         reply = model(tuple(history))
-        if reply["kind"] == "final":
-            return
-        if reply["id"] in seen or calls >= turns:
-            raise AssertionError
+        if reply["kind"] == "final" or reply["id"] in seen or calls >= turns or steps > turns + 1:
+            return history
         seen.add(reply["id"])
         calls += 1
         history.append(reply)
         arguments = reply["args"]
-        if type(arguments["a"]) is not int or type(arguments["b"]) is not int:
-            outcome: Any = "bad"
-        else:
-            try:
-                outcome = tools[reply["name"]](**arguments)
-            except Exception as error:
-                outcome = str(error)
+        whole = type(arguments["a"]) is int and type(arguments["b"]) is int
+        try:
+            outcome = tools[reply["name"]](**arguments) if whole else "bad"
+        except Exception as error:
+            outcome = str(error)
         history.append({"kind": "tool_result", "id": reply["id"], "content": json.dumps(outcome)})
 
 
-def budgetloop() -> Callable[[int], None] | None:
-    """The same turns by budgetloop, None where it is not installed."""
-    try:
-        peer = importlib.import_module("budgetloop")
-    except ImportError:
-        return None
+def budgetloop_run(turns: int) -> None:
+    """The same turns by budgetloop."""
+    asked = 0
 
-    def run(turns: int) -> None:
-        asked = 0
+    def complete(messages: Any, tools: Any) -> Any:
+        nonlocal asked
+        if asked >= turns:
+            return budgetloop.Completion(content="done")
+        asked += 1
+        call = budgetloop.ToolCall(id=f"c{asked}", name="add", arguments={"a": asked, "b": 1})
+        return budgetloop.Completion(content="", tool_calls=[call])
 
-        def complete(messages: Any, tools: Any) -> Any:
-            nonlocal asked
-            if asked >= turns:
-                return peer.Completion(content="done")
-            asked += 1
-            call = peer.ToolCall(id=f"c{asked}", name="add", arguments={"a": asked, "b": 1})
-            return peer.Completion(content="", tool_calls=[call])
-
-        result = peer.run(complete, "go", tools=[peer.tool(add)], budget=peer.Budget(max_steps=turns + 1))
-        assert result.answered
-
-    return run
+    budget = budgetloop.Budget(max_steps=turns + 1)
+    assert budgetloop.run(complete, "go", tools=[budgetloop.tool(add)], budget=budget).answered

@@ -1,0 +1,109 @@
+"""`make bench`: every figure is a ratio of two things measured in turn in this process."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+from transitions import Machine
+
+from loopmachine import Budget, Snapshot, run, tool
+from loopmachine.events import CallReturned, CancelPolled, Event, ModelReplied
+from loopmachine.machine import Carrier, advance, build, live
+from loopmachine.records import Call, CallResult, Turn
+from loopmachine.table import TOOL_LOOP
+from tests.bench import peers
+
+ADD = tool(peers.add)
+
+
+def ours(turns: int) -> None:
+    """As many turns with one call of a typed tool, the whole of ``run``."""
+    asked = 0
+
+    def model(messages: Any, tools: Any) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        if asked > turns:
+            return {"kind": "final", "text": "done"}
+        return {"kind": "call", "id": f"c{asked}", "name": "add", "arguments": {"a": asked, "b": 1}}
+
+    assert run(model, "go", tools=[ADD], budget=Budget(max_steps=turns + 1)).answered
+
+
+def best(function: Callable[[int], object], turns: int, rounds: int) -> float:
+    """Microseconds a turn, the best of several rounds."""
+    function(turns)
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        function(turns)
+        times.append(time.perf_counter() - began)
+    return min(times) / turns * 1e6
+
+
+def happy_path() -> list[tuple[Any, Event]]:
+    """The rests of one turn with one call, each with the event that it takes."""
+    call = Call("c1", "add", step=1, known=True, checked="{}")
+    events = [
+        CancelPolled(False, at=1.0),
+        ModelReplied(Turn(calls=(call,)), at=1.0),
+        CancelPolled(False, at=1.0),
+        CallReturned(CallResult.of(call, "ok", "1"), at=1.0),
+    ]
+    snapshot: Any = Snapshot(state=TOOL_LOOP.initial)
+    rests = []
+    for event in events:
+        rests.append((snapshot, event))
+        snapshot = advance(TOOL_LOOP, snapshot, event).snapshot
+    return rests
+
+
+def fired(machine: Any) -> Callable[[int], None]:
+    """Fires the events of the happy path on a machine, auto states included."""
+    rests = happy_path()
+
+    def fire(turns: int) -> None:
+        for _ in range(turns):
+            for snapshot, event in rests:
+                carrier = Carrier(snapshot, event)
+                machine.events[type(event).__name__].trigger(carrier, carrier)
+                while TOOL_LOOP.states[carrier.state].auto:
+                    machine.events["auto"].trigger(carrier, carrier)
+
+    return fire
+
+
+def memory(turns: int) -> float:
+    """Bytes a turn that a run keeps while it runs, at its peak."""
+    gc.collect()
+    tracemalloc.start()
+    ours(turns)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / turns
+
+
+def imported(times: int) -> float:
+    """Milliseconds of ``import loopmachine`` in a new process, the best of several."""
+    code = "import time; t = time.perf_counter(); import loopmachine; print((time.perf_counter() - t) * 1e3)"
+    return min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(times))
+
+
+def main(few: int = 100, many: int = 10_000, rounds: int = 60, imports: int = 9) -> None:
+    """Print the figures, each with what is asked of it."""
+    stock, fast = best(fired(build(TOOL_LOOP, Machine)), few, rounds), best(fired(live(TOOL_LOOP)), few, rounds)
+    mine, hand, peer = best(ours, few, rounds), best(peers.hand, few, rounds), best(peers.budgetloop_run, few, rounds)
+    flat = best(ours, many, max(1, rounds // 20)) / mine
+    kept = memory(many) / memory(few)
+    print(f"happy path, stock transitions classes to ours    {stock / fast:6.2f}   (at least 5)")
+    print(f"one turn, the whole of run, to a loop by hand    {mine / hand:6.2f}   (at most 10; {mine:.1f} us)")
+    print(f"one turn, the whole of run, to budgetloop        {mine / peer:6.2f}   (at most 0.5)")
+    print(f"time a turn at {many:,} to that at {few}           {flat:6.2f}   (at most 1.25)")
+    print(f"memory a turn at {many:,} to that at {few}         {kept:6.2f}   (at most 1.25)")
+    print(f"import loopmachine, ms                           {imported(imports):6.0f}   (at most 120)")
