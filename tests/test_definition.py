@@ -455,3 +455,8 @@ def test_functions_of_this_file_do_what_they_say() -> None:
     """Functions that only stand in tables behave all the same."""
     start = BaseSnapshot(state="start")
     assert (unexplained(start, polled()), Callable()(start, polled()), kept(start, polled())) == (False, False, start)
+
+
+def test_a_definition_says_in_a_word_what_it_is() -> None:
+    """Not with all its rows."""
+    assert repr(TOOL_LOOP) == "<Definition of 25 states, from checking_cancel>"

@@ -102,3 +102,8 @@ def test_a_pause_is_finite_seconds(pause: float) -> None:
     """A provider can't ask for a pause that never ends, nor for one before now."""
     with pytest.raises(ValueError, match=r"^ModelError: retry_after must be finite seconds from 0 on or None, not"):
         ModelError("busy", retry_after=pause)
+
+
+def test_a_denial_needs_no_words() -> None:
+    """``raise Denied`` is one."""
+    assert (Denied().code, str(Denied())) == ("denied", "denied")

@@ -429,3 +429,10 @@ def test_an_event_log_that_loses_the_race_for_the_shared_list_forks() -> None:
         True,
         "EventLog([('mine', ('s/1',))])",
     )
+
+
+@pytest.mark.parametrize("entry", ["abc", {"kind": "user", "text": "a"}, None])
+def test_a_history_is_made_of_entries(entry: Any) -> None:
+    """What else is given is refused when it is made, not when a model is asked."""
+    with pytest.raises(TypeError, match=f"a history is made of the entries of another, not of {type(entry).__name__}"):
+        History([entry])

@@ -1449,6 +1449,7 @@ def test_the_work_of_a_run_grows_with_its_turns_and_not_faster() -> None:
 #: What is counted, by the ends of the names of the functions that do it, and how often a turn may do it.
 WORK: dict[str, tuple[tuple[str, ...], int]] = {
     "records made": ((">__init__",), 16),
+    "snapshots copied": (("Record.but",), 9),
     "entries of the history encoded": (("Plain.entry",), 1),
     "texts decoded": (("thaw",), 1),
     "logs grown": (("Log.append", "History.append"), 7),

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -564,7 +565,11 @@ def test_a_failure_can_be_that_of_the_deadline() -> None:
     loop = visited(1)
     loop.failed(TimeoutError(), at=1.0, timed_out=True)
     _poll(loop, 2.0)
-    assert loop.result().status == "time_budget"
+    by_itself = visited(1)
+    assert by_itself.waiting == (AskModel(1, deadline=500.0),)
+    by_itself.send(by_itself.failure(TimeoutError(), at=1.0))
+    _poll(by_itself, 2.0)
+    assert [one.result().status for one in (loop, by_itself)] == ["time_budget", "model_error"]
 
 
 class Mute(Exception):
@@ -587,6 +592,7 @@ def test_an_error_that_cannot_be_printed_is_a_failure_of_the_model_like_any_othe
     [
         (lambda usage: 0.5 * usage.input_tokens, 1.5, 0, ""),
         (lambda usage: 0, 0.0, 0, ""),
+        (lambda usage: Decimal("0.25"), 0.25, 0, ""),
         (lambda usage: None, 0.0, 1, ""),
         (
             lambda usage: math.nan,
@@ -994,3 +1000,23 @@ def test_a_restored_run_may_have_other_tools() -> None:
         ("ok", "paid 2.5"),
         ("unknown_tool", "there is no tool named 'pay' any more"),
     ]
+
+
+def test_only_text_is_a_record() -> None:
+    """Parsed JSON is not."""
+    record: Any = {"format": 1}
+    with pytest.raises(TypeError, match="text must be a str"):
+        Loop.from_json(record)
+
+
+@pytest.mark.parametrize("turns", [1, 100])
+def test_handing_out_the_messages_takes_the_same_whatever_the_history(turns: int) -> None:
+    """Nothing of it is looked at."""
+    loop = by_hand(started(budget=Budget(max_steps=turns + 1)), *(call(f"c{turn}") for turn in range(turns)))
+    work: list[str] = []
+    sys.setprofile(lambda frame, event, arg: work.append(event))
+    try:
+        loop.messages()
+    finally:
+        sys.setprofile(None)
+    assert len(work) < 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -244,3 +245,22 @@ def test_everything_public_says_what_it_is() -> None:
         named = [(name, attrgetter(name)(module)) for name in public(TREES[path].body, "")]
         silent += [f"{module.__name__}:{name}" for name, one in [("", module), *named] if not inspect.getdoc(one)]
     assert silent == []
+
+
+def test_ci_fails_where_shared_is_not_beside_the_clone() -> None:
+    """The tests that read it would be skipped, and nobody would know."""
+    root = SOURCE.parents[1]
+    done = subprocess.run(
+        ["bash", str(root / ".ci" / "run")],
+        env={**os.environ, "SHARED": str(root / "nowhere")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "shared/ is not beside this clone" in done.stderr) == (1, True)
+
+
+def test_what_is_installed_is_what_the_lock_says() -> None:
+    """Both commands install with --locked."""
+    makefile = (SOURCE.parents[1] / "Makefile").read_text()
+    assert ("uv sync --quiet --locked" in makefile, makefile.count("uv sync")) == (True, 1)

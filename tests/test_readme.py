@@ -41,6 +41,16 @@ def test_each_block_of_code_runs_after_those_before_it(capsys: pytest.CaptureFix
     )
 
 
+def test_it_says_what_it_is_in_five_lines_and_shows_the_picture() -> None:
+    """Then come the two commands."""
+    first, picture, commands = README.split("\n\n", 4)[1:4]
+    assert (len(first.splitlines()), "(diagrams/loop.svg)" in picture, commands.split()[:2]) == (
+        5,
+        True,
+        ["make", "demo"],
+    )
+
+
 def test_the_first_block_has_about_twenty_lines() -> None:
     """Without blank ones."""
     assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 20

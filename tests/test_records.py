@@ -433,3 +433,10 @@ def test_a_reply_from_another_process_is_taken_as_one_from_here(turn: Turn) -> N
     start, _ = walk(begun(policy=Policy(repairs=1)), polled())
     again = pickle.loads(pickle.dumps(replied(turn)))
     assert walk(start.but(repairs=1), again, polled()) == walk(start.but(repairs=1), replied(turn), polled())
+
+
+def test_the_checked_arguments_are_new_each_time() -> None:
+    """They are what the tool is called with; a call that can't run has none."""
+    checked = call(arguments_text='{"n":"5"}', checked='{"n":5}')
+    assert (checked.checked_arguments, checked.checked_arguments is checked.checked_arguments) == ({"n": 5}, False)
+    assert call(checked=None).checked_arguments is None

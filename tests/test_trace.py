@@ -192,8 +192,16 @@ def test_texts_are_told_on_one_line_and_cut() -> None:
         "step 3  final (end_turn): line one line two x",
     )
     assert [line.endswith("...") for line in lines[:6]] == [False, True, True, False, True, True]
-    assert lines[4].startswith(f"  look(no json line one line two {'x' * 32}...) -> invalid_arguments: ")
+    assert lines[4].startswith(f"  look(no json line one line two {'x' * 31}...) -> invalid_arguments: ")
     assert lines[7] == "tools: look; failed: 3"
+
+
+def test_what_a_model_writes_can_make_no_line_of_its_own() -> None:
+    """Names and stop reasons are told on the line of their step or call, whatever is in them."""
+    forged = "look\nstop: answered\n"
+    loop = by_hand(started(), call("a", forged) | {"stop": forged, "text": forged})
+    assert [line.split()[0] for line in told(loop).splitlines()] == ["step", "look", "waits:", "tools:", "spent:"]
+    assert "stop: answered" not in why(loop)
 
 
 @pytest.mark.parametrize(("length", "cut"), [(119, False), (120, False), (121, True)])

@@ -12,6 +12,7 @@ import attrs
 import pytest
 import transitions
 
+from loopmachine import Budget, run
 from loopmachine.definition import Definition, Row
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import Event
@@ -91,6 +92,21 @@ def test_a_row_removed_from_the_live_machine_is_gone_from_the_run(
     if removed:
         live(mine).remove_transition(*removed)
     assert (final(mine), final(TOOL_LOOP)) == (expected, ("finished_answered", "rechecking_cancel/2 validating/8"))
+
+
+def test_a_row_removed_from_the_live_machine_changes_what_run_does() -> None:
+    """The same model, tools and budget: the call over the budget is admitted, and the run goes on to its answer."""
+    mine = attrs.evolve(TOOL_LOOP)
+    replies = [{"kind": "call", "id": one, "name": "f", "arguments": {}} for one in "ab"]
+    replies.append({"kind": "final", "text": "done"})
+
+    def status() -> str:
+        script = iter(replies)
+        return run(lambda messages: next(script), "go", definition=mine, budget=Budget(max_calls=1)).status
+
+    before = status()
+    live(mine).remove_transition("auto", "admitting", "finished_call_budget")
+    assert (before, status()) == ("call_budget", "answered")
 
 
 def test_an_event_removed_from_the_live_machine_is_not_taken() -> None:

@@ -102,6 +102,15 @@ def test_a_failure_that_may_pass_is_retried_after_its_pause() -> None:
     assert (said(end), end.steps, end.spend.unpriced) == (["user hello"], 2, 0)
 
 
+def test_a_pause_ends_at_the_deadline() -> None:
+    """A retry that the time budget does not permit is not waited for."""
+    end, walked = walk(
+        begun(policy=Policy(model_retries=1), budget=Budget(max_seconds=4.0)),
+        *(polled(), failed(2.0, retryable=True, retry_after=3600.0), polled(at=2.5), polled(at=4.0)),
+    )
+    assert (walked[2][2], end.state) == ((PollCancel(4.0),), "finished_time_budget")
+
+
 def test_a_turn_forgives_the_failures_before_it() -> None:
     """Retries are counted in a row: after a turn there are as many as at first, and no pause is left."""
     fails = failed(retryable=True, retry_after=3.0)

@@ -64,7 +64,7 @@ def _frozen_rows(states: Mapping[State, Iterable[Row]]) -> Mapping[State, tuple[
     return MappingProxyType({state: tuple(rows) for state, rows in states.items()})
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Definition:
     """A table that can be run, drawn, verified and measured.
 
@@ -88,6 +88,9 @@ class Definition:
         found = list(faults(self))
         if found:
             raise InvalidDefinition(found)
+
+    def __repr__(self) -> str:
+        return f"<Definition of {len(self.table)} states, from {self.initial}>"
 
     def rows(self, state: str) -> tuple[Row, ...]:
         """The rows of a state, in order; the diagram numbers them from 1."""

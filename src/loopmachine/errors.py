@@ -61,7 +61,7 @@ class ModelError(LoopError):
 class Denied(LoopError):
     """Raised by a tool that refuses: the call gets the outcome ``denied`` with this code and sentence."""
 
-    def __init__(self, code: str, message: str = "") -> None:
+    def __init__(self, code: str = "denied", message: str = "") -> None:
         self.code = str(code)
         self.message = str(message)
         super().__init__(f"{code}: {message}" if message else self.code)

@@ -188,6 +188,9 @@ class History(Sequence[dict[str, Any]]):
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: Log[Any] = Log(entries)
+        for entry in self._entries:
+            if not callable(getattr(entry, "messages", None)):
+                raise TypeError(f"a history is made of the entries of another, not of {type(entry).__name__}")
 
     @property
     def entries(self) -> Log[Any]:

@@ -186,7 +186,9 @@ class Loop:
 
     def _priced(self, usage: Usage, price: Price) -> Usage:
         try:
-            cost = price(usage)
+            cost: Any = price(usage)
+            if not isinstance(cost, float | int | str | None):  # a Decimal
+                cost = float(cost)
             return attrs.evolve(usage, cost_usd=cost)
         except Exception as wrong:  # a price that isn't known is never zero: usage_missing says so at the gate
             self.warn(notices.Warning(f"price: no cost for {usage!r}: {type(wrong).__name__}: {wrong}"))
@@ -300,6 +302,7 @@ _NO_RUN = "this is no run that to_json wrote"
 
 def _envelope(text: str) -> dict[str, Any]:
     """The parts of a run, the start and the events as records. Raises ValueError."""
+    _must_be("text", text, str)
     try:
         data: dict[str, Any] = thaw(text)
     except (ValueError, RecursionError) as wrong:

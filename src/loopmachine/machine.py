@@ -174,7 +174,11 @@ def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked:
         why = refusal(asked, event) if getattr(event, "answers", True) else ""
         raise UnexpectedEvent(snapshot.state, event, definition.accepts(snapshot.state), why)
     at = event.at
-    if not -math.inf < at < math.inf:
+    try:
+        finite = -math.inf < at < math.inf
+    except TypeError:
+        finite = False
+    if not finite:
         raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {at!r}")
     after, state, taken = fired.follow(definition.hear(snapshot, event) if definition.hear else snapshot, event)
     if not taken or definition.states[state].auto:  # a row was taken from the live machine

@@ -83,6 +83,11 @@ class Call:
         value = json_object(self.arguments_text)
         return self.arguments_text if value is None else value
 
+    @property
+    def checked_arguments(self) -> dict[str, Any] | None:
+        """What the tool will be called with: a new object, checked and coerced, without defaults. None: it can't run."""
+        return None if self.checked is None else thaw(self.checked)
+
 
 @attrs.frozen
 class CallResult:

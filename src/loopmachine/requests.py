@@ -184,8 +184,11 @@ _POLL: tuple[Request, ...] = (PollCancel(),)
 
 
 def poll_when_due(snapshot: Snapshot) -> tuple[Request, ...]:
-    """A poll, after the pause that a failing provider asked for."""
-    return _POLL if snapshot.not_before is None else (PollCancel(snapshot.not_before),)
+    """A poll, after the pause that a failing provider asked for, which the deadline ends."""
+    if snapshot.not_before is None:
+        return _POLL
+    deadline = snapshot.deadline
+    return (PollCancel(snapshot.not_before if deadline is None else min(snapshot.not_before, deadline)),)
 
 
 def poll_now(snapshot: Snapshot) -> tuple[Request, ...]:
