@@ -460,3 +460,25 @@ def test_functions_of_this_file_do_what_they_say() -> None:
 def test_a_definition_says_in_a_word_what_it_is() -> None:
     """Not with all its rows."""
     assert repr(TOOL_LOOP) == "<Definition of 25 states, from checking_cancel>"
+
+
+STRANGE: Any = ("a", "b")
+NAMED: Any = "CancelPolled"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: TOOL_LOOP.with_row("admitting", STRANGE, at=1), "admitting/1: ('a', 'b') is no Row"),
+        (lambda: TOOL_LOOP.with_state(NAMED), "'CancelPolled' is no State"),
+        (
+            lambda: TOOL_LOOP.with_row("admitting", Row(NAMED, "collecting"), at=1),
+            "admitting/1: its event must be a class of events or None, not 'CancelPolled'",
+        ),
+    ],
+)
+def test_what_is_no_state_and_no_row_is_refused(make: Any, says: str) -> None:
+    """By its place."""
+    with pytest.raises(InvalidDefinition) as caught:
+        make()
+    assert caught.value.faults == (says,)

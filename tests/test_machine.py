@@ -13,7 +13,7 @@ import pytest
 
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
-from loopmachine.events import Event
+from loopmachine.events import CancelPolled, Event
 from loopmachine.machine import advance, build, live, outstanding, replay
 from loopmachine.records import RUNNING, BaseSnapshot, Snapshot
 from loopmachine.requests import PollCancel, Request
@@ -139,7 +139,7 @@ def test_an_answer_to_nothing_that_was_asked_is_refused(start: Snapshot, event: 
 def test_a_time_that_is_none_is_refused(state: str, at: Any) -> None:
     """An event at no finite time is a ValueError that names the event, and changes nothing."""
     before = copy.deepcopy(STARTS[state])
-    with pytest.raises(ValueError, match=rf"^Resumed: at must be a finite number of seconds, not {at}$"):
+    with pytest.raises(ValueError, match=rf"^Resumed: at must be a finite number of seconds, not {at!r}$"):
         advance(TOOL_LOOP, STARTS[state], resumed(at=at))
     assert STARTS[state] == before
 
@@ -352,3 +352,35 @@ def test_a_definition_that_is_not_ready_has_no_machine() -> None:
     for use in (live, build):
         with pytest.raises(InvalidDefinition, match="broken: no row leads here yet"):
             use(half)
+
+
+# --- what a user's own functions do wrong -------------------------------------------------------------------
+
+
+def fails(snapshot: Any, event: Any) -> Any:
+    """Raises."""
+    raise ZeroDivisionError("by nothing")
+
+
+def forgets(snapshot: Any, event: Any) -> Any:
+    """Returns nothing."""
+
+
+@pytest.mark.parametrize(
+    "row", [Row(CancelPolled, "finished_stuck", fails), Row(CancelPolled, "checking_budget", None, fails)]
+)
+def test_what_a_guard_or_an_update_raises_names_its_row(row: Row) -> None:
+    """As a note; the error is the one that it raised."""
+    rows = [row, *TOOL_LOOP.rows("checking_cancel")] if row.guard else [row, TOOL_LOOP.rows("checking_cancel")[2]]
+    table = {**TOOL_LOOP.table, TOOL_LOOP.states["checking_cancel"]: rows}
+    with pytest.raises(ZeroDivisionError) as caught:
+        advance(attrs.evolve(TOOL_LOOP, table=table), begun(), polled())
+    assert caught.value.__notes__ == ["raised by the guard or the update of checking_cancel/1; nothing has changed"]
+
+
+def test_an_update_that_returns_no_snapshot_is_named() -> None:
+    """By the rows that were taken."""
+    rows = [Row(CancelPolled, "awaiting_model", None, forgets), TOOL_LOOP.rows("checking_cancel")[2]]
+    table = {**TOOL_LOOP.table, TOOL_LOOP.states["checking_cancel"]: rows}
+    with pytest.raises(TypeError, match="must return a snapshot, not None; the rows taken were checking_cancel/1"):
+        advance(attrs.evolve(TOOL_LOOP, table=table), begun(), polled())

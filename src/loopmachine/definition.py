@@ -81,6 +81,9 @@ class Definition:
     _by_id: Mapping[str, Row] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        strange = list(_strange(self.table))
+        if strange:
+            raise InvalidDefinition(strange)
         object.__setattr__(self, "states", MappingProxyType({state.name: state for state in self.table}))
         object.__setattr__(self, "_by_id", {row_id: row for row_id, _, row in self.all_rows()})
         reached = _reach(_targets(self), {self.initial})
@@ -122,7 +125,7 @@ class Definition:
 
     def with_state(self, state: State, rows: Iterable[Row] = ()) -> Self:
         """This definition with one more state. Until a row leads to it, it can't be run."""
-        if state.name in self.states:
+        if getattr(state, "name", None) in self.states:
             raise InvalidDefinition([f"{state.name}: there is a state of this name already"])
         return attrs.evolve(self, table={**self.table, state: rows}, unreached=(*self.unreached, state.name))
 
@@ -145,6 +148,19 @@ def faults(definition: Definition) -> Iterator[str]:
                 yield f"{state.name}/{number}: it leads to {row.to!r}, which is none of the states"
             yield from _named_faults(f"{state.name}/{number}", row)
     yield from _path_faults(definition)
+
+
+def _strange(table: Mapping[Any, tuple[Any, ...]]) -> Iterator[str]:
+    """What is no state and no row: the rest can't be looked at."""
+    for state, rows in table.items():
+        if not isinstance(state, State):
+            yield f"{state!r} is no State"
+        for number, row in enumerate(rows, 1):
+            where = f"{getattr(state, 'name', state)}/{number}"
+            if not isinstance(row, Row):
+                yield f"{where}: {row!r} is no Row"
+            elif row.event is not None and not isinstance(row.event, type):
+                yield f"{where}: its event must be a class of events or None, not {row.event!r}"
 
 
 def _state_faults(state: State, rows: tuple[Row, ...]) -> Iterator[str]:

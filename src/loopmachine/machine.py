@@ -19,6 +19,7 @@ from transitions import Transition as StockTransition
 
 from loopmachine.definition import Definition, Guard, Row, Update
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
+from loopmachine.records import BaseSnapshot
 
 AUTO = "auto"  #: the name of the event on which auto states move on
 
@@ -83,18 +84,22 @@ class RowEvent(StockEvent):
         rows: Any = self.transitions.get(state)
         events = self.machine.events
         onwards = events[AUTO].transitions if AUTO in events else {}
-        while rows:
-            for row in rows:
-                guard = row.guard
-                if guard is None or guard(snapshot, event):
-                    break
-            else:
-                return snapshot, state, []
-            if row.update is not None:
-                snapshot = row.update(snapshot, event)
-            taken.append(row.row_id)
-            state = row.dest
-            rows = onwards.get(state)
+        try:
+            while rows:
+                for row in rows:
+                    guard = row.guard
+                    if guard is None or guard(snapshot, event):
+                        break
+                else:
+                    return snapshot, state, []
+                if row.update is not None:
+                    snapshot = row.update(snapshot, event)
+                taken.append(row.row_id)
+                state = row.dest
+                rows = onwards.get(state)
+        except Exception as error:
+            error.add_note(f"raised by the guard or the update of {row.row_id}; nothing has changed")
+            raise
         return snapshot, state, taken
 
 
@@ -183,6 +188,8 @@ def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked:
     after, state, taken = fired.follow(definition.hear(snapshot, event) if definition.hear else snapshot, event)
     if not taken or definition.states[state].auto:  # a row was taken from the live machine
         raise UnexpectedEvent(state, event, definition.accepts(state))
+    if not isinstance(after, BaseSnapshot):
+        raise TypeError(f"an update must return a snapshot, not {after!r}; the rows taken were {', '.join(taken)}")
     rows = tuple(taken)
     rows = machine.paths.setdefault(rows, rows)  # there are few such paths and many events
     return after.but(state=state, clock=at if at > after.clock else after.clock, log=after.log.append(event, rows))

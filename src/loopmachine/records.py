@@ -85,7 +85,7 @@ class Call:
 
     @property
     def checked_arguments(self) -> dict[str, Any] | None:
-        """What the tool will be called with: a new object, checked and coerced, without defaults. None: it can't run."""
+        """What the tool will be called with: a new object, checked, coerced, without defaults. None: it can't run."""
         return None if self.checked is None else thaw(self.checked)
 
 
