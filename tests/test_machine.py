@@ -380,7 +380,8 @@ def test_what_a_guard_or_an_update_raises_names_its_row(row: Row) -> None:
 
 def test_an_update_that_returns_no_snapshot_is_named() -> None:
     """By the rows that were taken."""
-    rows = [Row(CancelPolled, "awaiting_model", None, forgets), TOOL_LOOP.rows("checking_cancel")[2]]
+    first, *others = TOOL_LOOP.rows("checking_cancel")
+    rows = [attrs.evolve(first, update=forgets), *others]
     table = {**TOOL_LOOP.table, TOOL_LOOP.states["checking_cancel"]: rows}
     with pytest.raises(TypeError, match="must return a snapshot, not None; the rows taken were checking_cancel/1"):
-        advance(attrs.evolve(TOOL_LOOP, table=table), begun(), polled())
+        advance(attrs.evolve(TOOL_LOOP, table=table), begun(), polled(True))

@@ -125,7 +125,9 @@ class Definition:
 
     def with_state(self, state: State, rows: Iterable[Row] = ()) -> Self:
         """This definition with one more state. Until a row leads to it, it can't be run."""
-        if getattr(state, "name", None) in self.states:
+        if not isinstance(state, State):
+            raise InvalidDefinition([f"{state!r} is no State"])
+        if state.name in self.states:
             raise InvalidDefinition([f"{state.name}: there is a state of this name already"])
         return attrs.evolve(self, table={**self.table, state: rows}, unreached=(*self.unreached, state.name))
 
