@@ -16,6 +16,7 @@ import threading
 import time
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -993,6 +994,17 @@ def test_after_a_run_its_loop_tells_its_observer_nothing_more(caplog: pytest.Log
     del told[:]
     loop.replied(USED, at=1.0)
     assert (told, len(caplog.messages)) == ([], 1)
+
+
+def test_a_token_and_a_loop_that_outlive_a_run_keep_nothing_of_it_alive() -> None:
+    """Not even the model."""
+    token, loop = CancelToken(), started()
+    model = Asked()
+    gone = weakref.ref(model)
+    run(model, loop=loop, cancel=token, observe=lambda notice: None)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 # --- approval ---------------------------------------------------------------------------------------------

@@ -165,10 +165,13 @@ class Loop:
 
     def turn(self, reply: Any) -> Turn:
         """What a reply brings in this step: decoded, priced, its calls prepared for the machine."""
-        turn = self.wire.decode(reply)
+        step, ids, toolbox = self.snapshot.steps, self.snapshot.ids, self.toolbox
+        turn = self.wire.decode(reply, lambda asked: toolbox.calls(asked, step, ids))
+        if turn is reply:
+            turn = toolbox.prepare(turn, step, ids)
         if turn.usage is not None and turn.usage.cost_usd is None and self.price is not None:
             turn = attrs.evolve(turn, usage=self._priced(turn.usage, self.price))
-        return self.toolbox.prepare(turn, self.snapshot.steps, self.snapshot.ids)
+        return turn
 
     def failed(self, error: BaseException, *, at: float, timed_out: bool = False) -> Advance:
         """Tell the machine that asking the model raised."""

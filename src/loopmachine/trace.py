@@ -85,7 +85,7 @@ def explain(definition: Definition, snapshot: Snapshot) -> str:
     if snapshot.failure is not None:
         facts.append(f"the model failed with {snapshot.failure.code}: {snapshot.failure.message}")
     if snapshot.turn is not None:
-        calls = "".join(f"; it called {call.name} as {call.id!r}" for call in snapshot.turn.calls)
+        calls = "".join(f"; it called {_flat(call.name)} as {call.id!r}" for call in snapshot.turn.calls)
         facts.append(f"the last turn was {snapshot.turn.kind}, its stop reason {snapshot.turn.stop!r}{calls}")
         facts += [snapshot.turn.fault] if snapshot.turn.fault else []
     if snapshot.policy.max_identical_turns is not None:
@@ -118,14 +118,14 @@ def text(definition: Definition, snapshot: Snapshot) -> str:
     """The run as lines of at most ``WIDTH`` characters: one a step and a call, then what ended it and the spend."""
     lines = []
     for step in steps(definition, snapshot):
-        stop = f" ({step['stop']})" if step.get("stop") else ""
+        stop = f" ({_flat(step['stop'])})" if step.get("stop") else ""
         lines.append(f"step {step['step']}  {step['kind']}{stop}{_said(step.get('text') or step.get('fault') or '')}")
         for call in step["calls"]:
-            outcome = call["outcome"] or "not answered"
-            lines.append(f"  {call['name']}({_short(call['arguments'])}) -> {outcome}{_said(call['content'] or '')}")
+            asked = f"  {_flat(call['name'])}({_short(call['arguments'])})"
+            lines.append(f"{asked} -> {call['outcome'] or 'not answered'}{_said(call['content'] or '')}")
     state = definition.states[snapshot.state]
     results = list(own_results(snapshot))
-    tools = sorted({result.name for result in results if result.outcome != "unknown_tool"})
+    tools = sorted({_flat(result.name) for result in results if result.outcome != "unknown_tool"})
     failed = sum(result.outcome != "ok" for result in results)
     lines.append(f"{'stop' if state.final else 'waits'}: {state.status}")
     lines.append(f"tools: {', '.join(tools) or 'none'}; failed: {failed}")
@@ -134,14 +134,18 @@ def text(definition: Definition, snapshot: Snapshot) -> str:
 
 
 def _said(said: str) -> str:
-    return f": {' '.join(said.split())}" if said else ""
+    return f": {_flat(said)}" if said else ""
 
 
 def _short(arguments: Any) -> str:
-    told = (
-        arguments if isinstance(arguments, str) else ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    )
-    return _cut(" ".join(told.split()), WIDTH // 2)
+    if not isinstance(arguments, str):
+        arguments = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return _cut(_flat(arguments), WIDTH // 2)
+
+
+def _flat(text: str) -> str:
+    """On one line, whatever a model wrote."""
+    return " ".join(text.split())
 
 
 def _cut(line: str, width: int = WIDTH) -> str:

@@ -55,9 +55,7 @@ class Arguments:
             return None
         try:
             checked = _encode(self._read(text)).decode()
-            plain = "\\" not in text
-            same = checked.count('"') == text.count('"') if plain else _quotes(checked) == _quotes(text)
-            if not same:  # a name is given twice, which msgspec does not see
+            if checked != text and _quotes(checked) != _quotes(text):  # a name given twice, which msgspec does not see
                 return None
             self._typed(checked)
             return checked
@@ -130,4 +128,5 @@ def unfenced(text: str) -> str:
 
 def _quotes(text: str) -> int:
     """How many quotes of JSON text begin or end a string."""
-    return text.replace("\\\\", "").replace('\\"', "").count('"')
+    plain = text if "\\" not in text else text.replace("\\\\", "").replace('\\"', "")
+    return plain.count('"')

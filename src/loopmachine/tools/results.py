@@ -54,7 +54,7 @@ def fitted(text: str, max_chars: int) -> str:
 
 def _json(value: Any) -> str:
     try:
-        text = msgspec.json.encode(value, enc_hook=_named).decode()
+        text = _encode(value).decode()
         if "null" not in text:  # msgspec writes null for NaN
             return text
     except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
@@ -68,6 +68,9 @@ def _named(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return f"<{type(value).__name__}: not JSON>"
+
+
+_encode = msgspec.json.Encoder(enc_hook=_named).encode
 
 
 def _finite(value: Any) -> Any:

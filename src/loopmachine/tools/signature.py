@@ -44,7 +44,7 @@ class Signature:
         for name, made in self.defaults.items():
             if name not in named:
                 named[name] = made()
-        return [named.pop(name) for name in self.positional], named
+        return [named.pop(name) for name in self.positional] if self.positional else [], named
 
 
 def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any] | None = None) -> Signature:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 from loopmachine.errors import Denied, InvalidTool
@@ -17,6 +17,7 @@ from loopmachine.tools.tool import Tool
 from loopmachine.tools.words import listed, near, quoted
 
 ErrorText = str | Callable[[Exception], str]
+Bound = tuple[Callable[..., Any], list[Any], dict[str, Any]]  #: a handler and what it is called with
 
 
 class Toolbox:
@@ -39,6 +40,7 @@ class Toolbox:
             self._tools[tool.name] = tool
         if faults:
             raise ValueError("tools: " + "; ".join(faults))
+        self._contextual = {name for name, tool in self._tools.items() if tool.signature.contexts}
         self._schemas = freeze(
             [
                 {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
@@ -59,24 +61,27 @@ class Toolbox:
         A call with a blank id gets one that is neither among ``ids`` nor in the turn. Of a turn that can't be used
         nothing is parsed: its calls get their identity only.
         """
-        calls = turn.calls
-        if not calls:
+        if not turn.calls:
             return turn
-        usable = turn.kind == CALLS
-        prepared: list[Call] = []
-        for place, call in enumerate(calls):
-            own = call.id
-            if not own.strip():
-                own = free_id(Call("", call.name, step=step, place=place), ids, {one.id for one in calls})
-            prepared.append(
-                self._prepared(call, own, step, place)
-                if usable
-                else Call(own, call.name, call.arguments_text, step=step, place=place)
-            )
-        return Turn(turn.text, tuple(prepared), turn.stop, turn.usage, turn.payload_text, turn.wire, turn.fault)
+        asked = tuple((call.id, call.name, call.arguments_text) for call in turn.calls)
+        calls = self.calls(asked, step, ids, usable=turn.kind == CALLS)
+        return Turn(turn.text, calls, turn.stop, turn.usage, turn.payload_text, turn.wire, turn.fault)
 
-    def _prepared(self, call: Call, own: str, step: int, place: int) -> Call:
-        name, text = call.name, call.arguments_text
+    def calls(
+        self, asked: Sequence[tuple[str, str, str]], step: int, ids: Container[str], *, usable: bool = True
+    ) -> tuple[Call, ...]:
+        """``prepare`` for the calls of a turn that is still to be made, each given as id, name and arguments text."""
+        made = []
+        for place, (own, name, text) in enumerate(asked):
+            if not own or own.isspace():
+                own = free_id(Call("", name, step=step, place=place), ids, {one for one, _, _ in asked})
+            if usable:
+                made.append(self._prepared(own, name, text, step, place))
+            else:
+                made.append(Call(own, name, text, step=step, place=place))
+        return tuple(made)
+
+    def _prepared(self, own: str, name: str, text: str, step: int, place: int) -> Call:
         tool = self._tools.get(name)
         if tool is None:
             names = list(self._tools)
@@ -113,46 +118,47 @@ class Toolbox:
 
     def takes_context(self, call: Call) -> bool:
         """Whether the tool has a parameter for the Context."""
-        tool = self._tools.get(call.name)
-        return tool is not None and bool(tool.signature.contexts)
+        return call.name in self._contextual
 
     def perform(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
         """Run a sync tool. What it raises becomes a result, but for what is no Exception, which passes through.
 
         Raises TypeError for an async tool.
         """
-        if self.is_async(call):
+        tool = self._tools.get(call.name)
+        if tool is not None and tool.is_async:
             raise TypeError(f"{call.name} is async; use perform_async, or run_async")
-        started = self._started(call, context)
-        if isinstance(started, CallResult):
-            return started
+        bound = _bound(tool, call, context)
+        if isinstance(bound, CallResult):
+            return bound
+        handler, args, named = bound
         try:
-            return _returned(call, started(), max_chars)
+            return _returned(call, handler(*args, **named), max_chars)
         except Exception as error:
             return _raised(call, error, error_text, max_chars)
 
     async def perform_async(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
         """The same for an async tool. A CancelledError passes through: the host knows what it means."""
-        started = self._started(call, context)
-        if isinstance(started, CallResult):
-            return started
+        bound = _bound(self._tools.get(call.name), call, context)
+        if isinstance(bound, CallResult):
+            return bound
+        handler, args, named = bound
         try:
-            return _returned(call, await started(), max_chars)
+            return _returned(call, await handler(*args, **named), max_chars)
         except Exception as error:
             return _raised(call, error, error_text, max_chars)
 
-    def _started(self, call: Call, context: Context) -> CallResult | Callable[[], Any]:
-        """The call ready to be made, or why it can't be: the tools may not be those that prepared it."""
-        tool = self._tools.get(call.name)
-        if tool is None:
-            return CallResult.of(call, "unknown_tool", f"there is no tool named {quoted(call.name)} any more")
-        if call.checked is None:
-            return CallResult.of(call, "invalid_arguments", call.problem)
-        try:
-            args, kwargs = tool.signature.bind(call.checked, context)
-        except Exception as error:
-            return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
-        return lambda: tool.handler(*args, **kwargs)
+
+def _bound(tool: Tool | None, call: Call, context: Context) -> CallResult | Bound:
+    """The call ready to be made, or why it can't be: the tools may not be those that prepared it."""
+    if tool is None:
+        return CallResult.of(call, "unknown_tool", f"there is no tool named {quoted(call.name)} any more")
+    if call.checked is None:
+        return CallResult.of(call, "invalid_arguments", call.problem)
+    try:
+        return tool.handler, *tool.signature.bind(call.checked, context)
+    except Exception as error:
+        return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
 
 
 def _holds(asks: Callable[[dict[str, Any]], Any], checked: str | None) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.limits import Usage
-from loopmachine.records import Call, Exchange, Turn
+from loopmachine.records import Exchange, Turn
 from loopmachine.wire.base import ProviderWire
 from loopmachine.wire.fields import (
+    Asked,
     arguments,
     arguments_sent,
     count,
@@ -92,16 +93,15 @@ class Anthropic(ProviderWire):
     def _text(self, said: Any) -> str:
         return text_of(listed(said, "content", "block"), "content")
 
-    def _calls(self, said: list[Block]) -> tuple[Call, ...]:
-        asked = [(at, block) for at, block in enumerate(said) if block["type"] == "tool_use"]
+    def _calls(self, said: list[Block]) -> tuple[Asked, ...]:
         return tuple(
-            Call(
+            (
                 provider_id(block.get("id"), f"content[{at}].id"),
                 filled(block.get("name"), f"content[{at}].name"),
                 arguments(block.get("input"), f"content[{at}].input"),
-                place=place,
             )
-            for place, (at, block) in enumerate(asked)
+            for at, block in enumerate(said)
+            if block["type"] == "tool_use"
         )
 
 

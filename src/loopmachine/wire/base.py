@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -23,7 +23,12 @@ from loopmachine.records import (
     Turn,
     UserMessage,
 )
-from loopmachine.wire.fields import Unreadable
+from loopmachine.wire.fields import Asked, Unreadable
+
+
+def as_asked(asked: tuple[Asked, ...]) -> tuple[Call, ...]:
+    """The calls of a turn, of which nobody knows yet in which step it came, and what tools there are."""
+    return tuple([Call(own, name, text, place=place) for place, (own, name, text) in enumerate(asked)])
 
 
 @attrs.frozen
@@ -68,16 +73,17 @@ class Wire(ABC):
         """The tools, each given as ``{"name", "description", "input_schema"}``."""
         return [thaw(freeze(dict(one))) for one in schemas]
 
-    def decode(self, reply: object) -> Turn:
+    def decode(self, reply: object, calls: Callable[[tuple[Asked, ...]], tuple[Call, ...]] = as_asked) -> Turn:
         """The turn that a reply brings; a Turn is taken as it is.
 
         Never raises an Exception: a reply that can't be read is a malformed turn whose ``fault`` begins with the
-        field. Usage and stop reason are read first; after an abort reason no call is looked at.
+        field. Usage and stop reason are read first; after an abort reason no call is looked at. ``calls`` makes
+        the calls of what is asked for, each given as its id, name and arguments text.
         """
         text, stop, fault = "", "", ""
         usage: Usage | None = None
         payload: str | None = None
-        calls: tuple[Call, ...] = ()
+        asked: tuple[Asked, ...] = ()
         try:
             if isinstance(reply, Turn):
                 return reply
@@ -88,12 +94,12 @@ class Wire(ABC):
             said = body if payload is None else thaw(payload)
             text = self._text(said)
             if not (stop and aborts(stop)):
-                calls = self._calls(said)
+                asked = self._calls(said)
         except Unreadable as wrong:
             fault = str(wrong)
         except Exception as error:
             fault = f"reply: reading it raises {type(error).__name__}"
-        return Turn(text, calls, stop, usage, payload, self.name, fault)
+        return Turn(text, calls(asked) if asked else (), stop, usage, payload, self.name, fault)
 
     @abstractmethod
     def _body(self, reply: object) -> Any:
@@ -116,7 +122,7 @@ class Wire(ABC):
         """What the model said, from its message."""
 
     @abstractmethod
-    def _calls(self, said: Any) -> tuple[Call, ...]:
+    def _calls(self, said: Any) -> tuple[Asked, ...]:
         """What the model asks for, from its message, whose text was read."""
 
 

@@ -13,6 +13,9 @@ from loopmachine.records import Call
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
 
 
+Asked = tuple[str, str, str]  #: a call as a reply asks for it: id, name, arguments text
+
+
 class Unreadable(Exception):
     """What is wrong with a reply, the field first; it ends as the fault of a turn."""
 
@@ -57,10 +60,10 @@ def provider_id(value: object, field: str) -> str:
 
 def arguments(value: object, field: str) -> str:
     """The arguments of a call as JSON text, as written where they are text; absent ones are none."""
-    if isinstance(value, dict):
-        return frozen(value, field)
     if value is None:
         return "{}"
+    if isinstance(value, dict):
+        return frozen(value, field)
     if isinstance(value, str):
         return string(value, field)
     if isinstance(value, Mapping):

@@ -7,14 +7,16 @@ of all its steps share that. So a model that reads the last message of each step
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableSequence
-from functools import partial
 from operator import index
 from threading import Lock
-from typing import Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, TypeVar, overload
 
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History
 from loopmachine.wire.base import Wire
+
+
+Source = TypeVar("Source")
 
 
 class Encoding:
@@ -31,12 +33,12 @@ class Encoding:
 
     def messages(self, history: History) -> Messages:
         """The messages of this history; nothing is encoded yet."""
-        return Messages(partial(self.upto, history))
+        return Messages(self.upto, history)
 
     @staticmethod
     def listed(texts: list[str]) -> Messages:
         """JSON texts that do not grow, such as the tools, as the same kind of list."""
-        return Messages(lambda: (texts, len(texts)))
+        return Messages(_whole, texts)
 
     def upto(self, history: History) -> tuple[list[str], int]:
         """The texts, which other snapshots extend, and how many of them are this history's."""
@@ -51,6 +53,10 @@ class Encoding:
             return self._texts, self._ends[len(entries)]
 
 
+def _whole(texts: list[str]) -> tuple[list[str], int]:
+    return texts, len(texts)
+
+
 class Messages(MutableSequence[Any]):
     """A list of fresh plain dicts, made when they are looked at. What is done to it is seen by nobody else.
 
@@ -58,10 +64,11 @@ class Messages(MutableSequence[Any]):
     pickling. ``list(messages)`` is a plain list of plain dicts, the same objects that its places hold.
     """
 
-    __slots__ = ("_items", "_look", "_looked_at", "_texts")
+    __slots__ = ("_items", "_look", "_looked_at", "_source", "_texts")
 
-    def __init__(self, look: Callable[[], tuple[list[str], int]]) -> None:
-        self._look = look
+    def __init__(self, look: Callable[[Source], tuple[list[str], int]], source: Source) -> None:
+        self._look: Callable[[Any], tuple[list[str], int]] = look
+        self._source = source
         self._texts: tuple[list[str], int] | None = None  #: once looked at: a list that grows, how many of it are ours
         self._looked_at: dict[int, Any] = {}
         self._items: list[Any] | None = None  #: all of them, once it was changed or compared
@@ -73,7 +80,7 @@ class Messages(MutableSequence[Any]):
 
     def _frozen(self) -> tuple[list[str], int]:
         if self._texts is None:
-            self._texts = self._look()
+            self._texts = self._look(self._source)
         return self._texts
 
     # --- reading ----------------------------------------------------------------------------------------

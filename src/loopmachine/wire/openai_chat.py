@@ -9,9 +9,10 @@ from typing import Final as Constant
 
 from loopmachine.frozen import freeze, thaw
 from loopmachine.limits import Usage
-from loopmachine.records import Call, Exchange, Turn
+from loopmachine.records import Exchange, Turn
 from loopmachine.wire.base import ProviderWire, aborts
 from loopmachine.wire.fields import (
+    Asked,
     Unreadable,
     arguments,
     arguments_text_sent,
@@ -128,7 +129,7 @@ class OpenAIChat(ProviderWire):
             return text_of(listed(content, "content", "part"), "content")
         return optional(content, "content") or _refusal(said)
 
-    def _calls(self, said: dict[str, Any]) -> tuple[Call, ...]:
+    def _calls(self, said: dict[str, Any]) -> tuple[Asked, ...]:
         if said.get("function_call"):
             raise Unreadable("function_call: this legacy form can't be answered; the server must send tool_calls")
         asked = said.get("tool_calls")
@@ -137,18 +138,17 @@ class OpenAIChat(ProviderWire):
         return tuple(_call(call, place) for place, call in enumerate(listed(asked, "tool_calls", "tool call")))
 
 
-def _call(call: dict[str, Any], place: int) -> Call:
+def _call(call: dict[str, Any], place: int) -> Asked:
     at = f"tool_calls[{place}]"
     kind, function = call.get("type"), call.get("function")
     if kind not in (None, "", "function"):
         raise Unreadable(f"{at}.type: only a 'function' can be answered, not {shown(kind)}")
     if not isinstance(function, dict):
         raise Unreadable(f"{at}.function: it must be an object, not {kind_of(function)}")
-    return Call(
+    return (
         provider_id(call.get("id"), f"{at}.id"),
         filled(function.get("name"), f"{at}.function.name"),
         arguments(function.get("arguments"), f"{at}.function.arguments"),
-        place=place,
     )
 
 

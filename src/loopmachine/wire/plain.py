@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
@@ -10,8 +10,9 @@ from typing import Final as Constant
 from loopmachine.history import Entry
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Turn
-from loopmachine.wire.base import Wire
+from loopmachine.wire.base import Wire, as_asked
 from loopmachine.wire.fields import (
+    Asked,
     Unreadable,
     arguments,
     arguments_sent,
@@ -46,14 +47,15 @@ class Plain(Wire):
                 message["arguments"] = arguments_sent(call)
         return messages
 
-    def decode(self, reply: object) -> Turn:
+    def decode(self, reply: object, calls: Callable[[tuple[Asked, ...]], tuple[Call, ...]] = as_asked) -> Turn:
         """The turn that a reply brings. The commonest reply, one call and nothing beside it, is read in one go."""
         if type(reply) is dict and len(reply) == 4 and reply.keys() == _ONE_CALL and reply["kind"] == "call":
             try:
-                return Turn("", (_call(reply, 0),), wire=self.name)
+                asked = (_call(reply),)
             except Unreadable as wrong:
                 return Turn(wire=self.name, fault=str(wrong))
-        return super().decode(reply)
+            return Turn("", calls(asked), wire=self.name)
+        return super().decode(reply, calls)
 
     def _body(self, reply: object) -> Mapping[str, Any]:
         if isinstance(reply, _MAPPING):
@@ -80,12 +82,12 @@ class Plain(Wire):
         known = ", ".join(map(repr, (*_ANSWERS, *_ASKS)))
         raise Unreadable(f"kind: it must be one of {known}, not {shown(kind)}")
 
-    def _calls(self, said: Mapping[str, Any]) -> tuple[Call, ...]:
+    def _calls(self, said: Mapping[str, Any]) -> tuple[Asked, ...]:
         kind, calls = said["kind"], said.get("calls")
         if kind == "call":
             if calls:
                 raise Unreadable("calls: a reply of the kind 'call' brings one, itself")
-            return (_call(said, 0),)
+            return (_call(said),)
         for field in ("name", "arguments"):
             if said.get(field):
                 raise Unreadable(f"{field}: a reply of the kind {kind!r} has none of its own")
@@ -100,21 +102,20 @@ class Plain(Wire):
         return tuple(_listed_call(call, place) for place, call in enumerate(calls))
 
 
-def _listed_call(call: object, place: int) -> Call:
+def _listed_call(call: object, place: int) -> Asked:
     if not isinstance(call, _MAPPING):
         raise Unreadable(f"calls[{place}]: it must be a mapping, not {kind_of(call)}")
     try:
-        return _call(call, place)
+        return _call(call)
     except Unreadable as wrong:
         raise Unreadable(f"calls[{place}].{wrong}") from None
 
 
-def _call(call: Mapping[str, Any], place: int) -> Call:
-    return Call(
+def _call(call: Mapping[str, Any]) -> Asked:
+    return (
         filled(call.get("id"), "id"),
         filled(call.get("name"), "name"),
         arguments(call.get("arguments"), "arguments"),
-        place=place,
     )
 
 
