@@ -200,7 +200,14 @@ def test_what_a_model_writes_can_make_no_line_of_its_own() -> None:
     """Names and stop reasons are told on the line of their step or call, whatever is in them."""
     forged = "look\nstop: answered\n"
     loop = by_hand(started(), call("a", forged) | {"stop": forged, "text": forged})
-    assert [line.split()[0] for line in told(loop).splitlines()] == ["step", "look", "waits:", "tools:", "spent:"]
+    assert [line.split()[0] for line in told(loop).splitlines()] == [
+        "step",
+        "look",
+        "step",
+        "waits:",
+        "tools:",
+        "spent:",
+    ]
     assert "stop: answered" not in why(loop)
 
 
