@@ -631,6 +631,18 @@ def test_a_price_is_asked_only_where_there_is_usage_without_cost(usage: dict[str
     assert (asked, loop.result().spend.cost_usd) == ([], 0.25 if usage else 0.0)
 
 
+def test_a_turn_as_is_is_told_as_the_reply_that_it_was_decoded_from() -> None:
+    """The calls of a Turn that a model returns are prepared, and it is priced, as those of a reply are."""
+    loop = Loop("go", tools=TOOLS, price=lambda usage: 0.5, at=0.0)
+    reply = ASKED | {"usage": {"input_tokens": 5}}
+    turn = loop.turn(reply)
+    assert loop.turn(loop.wire.decode(reply)) == turn
+    assert (turn.usage, [one.known for one in turn.calls]) == (
+        Usage(input_tokens=5, cost_usd=0.5),
+        [True, True, True, False],
+    )
+
+
 # --- tools ------------------------------------------------------------------------------------------------
 
 

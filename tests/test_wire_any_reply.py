@@ -29,6 +29,15 @@ class Hostile:
         raise RuntimeError(name)
 
 
+class Unequal:
+    """A value that can't be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no")
+
+    __hash__ = None  # type: ignore[assignment]  # as of all that is compared by value
+
+
 class Raising(Mapping[str, Any]):
     """A mapping that raises when it is read."""
 
@@ -90,6 +99,7 @@ def test_hostile_replies_are_malformed(wire: Wire) -> None:
         {"content": object()},
     ]
     replies += [{"kind": "call", "id": "c", "name": "f", "arguments": {(1, 2): 3}}, {"choices": [[]]}, {"choices": 1}]
+    replies += [{"kind": Unequal(), "id": "c", "name": "f", "arguments": {}}]
     turns = [wire.decode(reply) for reply in replies]
     assert [(turn.kind, turn.wire, ":" in turn.fault) for turn in turns] == [("malformed", wire.name, True)] * len(
         turns

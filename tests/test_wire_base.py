@@ -174,6 +174,35 @@ def test_a_turn_keeps_nothing_of_the_reply(wire: Wire) -> None:
 
 
 @every_wire
+@pytest.mark.parametrize("calls", [1, 2])
+def test_calls_are_made_as_the_caller_says(wire: Wire, calls: int) -> None:
+    """Who decodes may say how the calls of a turn are made of what is asked for."""
+    told: list[Any] = []
+
+    def made(asked: Any) -> tuple[Call, ...]:
+        told.extend((own, name, json.loads(text)) for own, name, text in asked)
+        return (Call("another", "made", step=7),)
+
+    turn = wire.decode(REPLIES[wire]("", calls, None), made)
+    assert (told, turn.calls) == (
+        [(f"c{n}", "add", {"a": n}) for n in range(calls)],
+        (Call("another", "made", step=7),),
+    )
+
+
+@every_wire
+@pytest.mark.parametrize("calls", [1, 2])
+def test_what_making_the_calls_raises_is_no_fault_of_the_reply(wire: Wire, calls: int) -> None:
+    """An error of who makes the calls passes through; only a reply can be malformed."""
+
+    def broken(asked: Any) -> tuple[Call, ...]:
+        raise LookupError(len(asked))
+
+    with pytest.raises(LookupError, match=str(calls)):
+        wire.decode(REPLIES[wire]("", calls, None), broken)
+
+
+@every_wire
 def test_a_turn_is_taken_as_it_is(wire: Wire) -> None:
     """A model may return a Turn, such as a stream gave, whatever the wire."""
     turn = Turn("done", wire="elsewhere")

@@ -6,6 +6,8 @@ from collections import UserDict
 from types import MappingProxyType
 from typing import Any
 
+import pytest
+
 from loopmachine.history import History
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Final, Note, Turn, UserMessage
@@ -17,6 +19,18 @@ CALL: dict[str, Any] = {"kind": "call", "id": "c1", "name": "add", "arguments": 
 
 def turn(**fields: Any) -> Turn:
     return Turn(wire="plain", **fields)
+
+
+def test_one_call_alone_is_made_as_the_caller_says() -> None:
+    """The commonest reply, too, asks who decodes for its call, and lets through what that raises."""
+    made = (Call("another", "made", step=7),)
+
+    def maker(asked: Any) -> tuple[Call, ...]:
+        return {(("c1", "add", '{"a":1}'),): made}[asked]
+
+    assert PLAIN.decode(CALL, maker).calls == made
+    with pytest.raises(KeyError):
+        PLAIN.decode(CALL | {"id": "c2"}, maker)
 
 
 def test_a_whole_history() -> None:

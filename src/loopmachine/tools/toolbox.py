@@ -72,7 +72,8 @@ class Toolbox:
     ) -> tuple[Call, ...]:
         """``prepare`` for the calls of a turn that is still to be made, each given as id, name and arguments text."""
         made = []
-        for place, (own, name, text) in enumerate(asked):
+        for place, (given, name, text) in enumerate(asked):
+            own = given
             if not own or own.isspace():
                 own = free_id(Call("", name, step=step, place=place), ids, {one for one, _, _ in asked})
             if usable:

@@ -15,7 +15,6 @@ from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History
 from loopmachine.wire.base import Wire
 
-
 Source = TypeVar("Source")
 
 

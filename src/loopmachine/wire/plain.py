@@ -49,13 +49,13 @@ class Plain(Wire):
 
     def decode(self, reply: object, calls: Callable[[tuple[Asked, ...]], tuple[Call, ...]] = as_asked) -> Turn:
         """The turn that a reply brings. The commonest reply, one call and nothing beside it, is read in one go."""
-        if type(reply) is dict and len(reply) == 4 and reply.keys() == _ONE_CALL and reply["kind"] == "call":
-            try:
+        asked: tuple[Asked, ...] = ()
+        try:
+            if type(reply) is dict and len(reply) == 4 and reply.keys() == _ONE_CALL and reply["kind"] == "call":
                 asked = (_call(reply),)
-            except Unreadable as wrong:
-                return Turn(wire=self.name, fault=str(wrong))
-            return Turn("", calls(asked), wire=self.name)
-        return super().decode(reply, calls)
+        except Exception:  # the long way says what is wrong
+            asked = ()
+        return Turn("", calls(asked), wire=self.name) if asked else super().decode(reply, calls)
 
     def _body(self, reply: object) -> Mapping[str, Any]:
         if isinstance(reply, _MAPPING):
