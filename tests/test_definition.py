@@ -471,6 +471,7 @@ NAMED: Any = "CancelPolled"
     [
         (lambda: TOOL_LOOP.with_row("admitting", STRANGE, at=1), "admitting/1: ('a', 'b') is no Row"),
         (lambda: TOOL_LOOP.with_state(NAMED), "'CancelPolled' is no State"),
+        (lambda: Definition("CancelPolled", {NAMED: []}), "'CancelPolled' is no State"),
         (
             lambda: TOOL_LOOP.with_row("admitting", Row(NAMED, "collecting"), at=1),
             "admitting/1: its event must be a class of events or None, not 'CancelPolled'",

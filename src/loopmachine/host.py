@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from loopmachine import notices
 from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Event, ModelReplied, Resumed
 from loopmachine.limits import Budget
-from loopmachine.loop import Loop, Price
+from loopmachine.loop import Loop, Price, log_warning
 from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskModel
 from loopmachine.table import TOOL_LOOP
@@ -136,9 +136,8 @@ class Host(ABC):
 
     def notice(self, notice: Any) -> None:
         """Tell the observer. One that raises is reported once and harms nothing."""
-        if self.observe is None:
-            if isinstance(notice, notices.Warning):
-                _logger.warning(notice.text)
+        if self.observe is None:  # the price's warnings come all the same
+            log_warning(notice)
             return
         try:
             self.observe(notice)
