@@ -358,3 +358,10 @@ def test_forty_bad_names_are_told_up_to_twenty() -> None:
     """Names that a schema for names refuses are told up to twenty."""
     found = judged({"propertyNames": {"maxLength": 1}}, {f"ab{number}": 1 for number in range(40)})[1]
     assert len(found) == 20
+
+
+@pytest.mark.parametrize("schema", [{"format": "date"}, {"type": "string", "format": "date"}])
+def test_a_format_is_wanted_by_its_example(schema: dict[str, Any]) -> None:
+    """Whether the schema says that it is text or not."""
+    node, faults = compiled(schema)
+    assert (faults, node.wanted) == ([], "a date such as 2024-02-29")

@@ -22,7 +22,7 @@ from loopmachine.events import (
     ModelFailed,
     ModelReplied,
 )
-from loopmachine.records import LOST, RUNNING, Call, CallResult, Snapshot
+from loopmachine.records import LOST, QUEUED, RUNNING, Call, CallResult, Snapshot
 
 Key = tuple[int, int]
 
@@ -144,7 +144,8 @@ def _not_running(event: CallReturned | CallLost, calls: tuple[Call, ...]) -> str
 
 def _of_another(call: Call, result: CallResult) -> str:
     """Why a result is not that of a call; blank where it is."""
-    if call.wire_id == result.id and call.name == result.name and call.key == result.key:
+    same = call.place == result.place and call.step == result.step
+    if same and (call.sent_id or call.id) == result.id and call.name == result.name:
         return ""
     return f"{call.key} is the call {call.wire_id!r} of {call.name}, not {result.key} {result.id!r} of {result.name}"
 
@@ -210,10 +211,16 @@ def ask_approval(snapshot: Snapshot) -> tuple[Request, ...]:
 
 def run_calls(snapshot: Snapshot) -> tuple[Request, ...]:
     """The running calls, or their end once stopping; and a poll while a queued call has a free place."""
-    calls = tuple([flight.call for flight in snapshot.flights if flight.phase == RUNNING])
-    polls = _POLL if rules.startable(snapshot) else ()
-    if not calls:
+    running: list[Call] = []
+    polls: tuple[Request, ...] = ()
+    for flight in snapshot.flights:
+        if flight.phase == RUNNING:
+            running.append(flight.call)
+        elif flight.phase == QUEUED and not polls and rules.startable(snapshot):
+            polls = _POLL
+    if not running:
         return polls
+    calls = tuple(running)
     if rules.stopping(snapshot, snapshot.clock):
         return (InterruptCalls(calls), *polls)
     return (StartCalls(calls, snapshot.deadline), *polls)

@@ -101,7 +101,7 @@ class SyncHost(Host):
                 raise
             self.tell(self.loop.failure(error, at=self.clock()))
             return True
-        if inspect.isawaitable(reply):
+        if not isinstance(reply, dict) and inspect.isawaitable(reply):
             if inspect.iscoroutine(reply):
                 reply.close()
             raise TypeError("the model is async; use run_async")
