@@ -184,7 +184,10 @@ def test_malformed_messages() -> None:
     blank = "text: it is blank and there are no calls"
     faults: list[tuple[Any, str]] = [
         ("done", "reply: it must be a mapping, an SDK's object or a Turn, not str"),
-        ({"type": "error", "error": {"type": "overloaded_error"}}, "content: it is missing"),
+        (
+            {"type": "error", "error": {"type": "overloaded_error"}},
+            "error: the provider answered with an error, for which a model raises ModelError: overloaded_error",
+        ),
         ({"content": None}, "content: it is missing"),
         ({"content": "done"}, "content: it must be a list of blocks, not str"),
         ({"content": {"type": "text"}}, "content: it must be a list of blocks, not dict"),

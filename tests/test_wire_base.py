@@ -327,3 +327,20 @@ def test_only_the_wire_that_decoded_it_sends_a_payload(source: Wire, wire: Wire)
     by_hand = attrs.evolve(turn, payload_text=None, wire="")
     answers = (("ok", "1"), ("ok", "2"))
     assert sent(wire, exchange(turn, *answers)) == sent(wire, exchange(by_hand, *answers))
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=lambda wire: wire.name)
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ({"type": "overloaded_error", "message": "Overloaded"}, "overloaded_error: Overloaded"),
+        ({"message": "bad key", "code": None}, "bad key"),
+        ("no such model", "no such model"),
+        ({}, None),
+    ],
+)
+def test_an_error_in_the_place_of_a_reply_is_told_in_its_words(wire: Wire, error: Any, said: str | None) -> None:
+    """It can't be used, and the fault says what a model does with it."""
+    turn = wire.decode({"type": "error", "error": error})
+    told = f"error: the provider answered with an error, for which a model raises ModelError: {said}"
+    assert (turn.kind, turn.fault == told) == ("malformed", said is not None)

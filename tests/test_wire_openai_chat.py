@@ -178,7 +178,10 @@ def test_malformed_replies() -> None:
     no_message = "choices[0].message: it is missing"
     faults: list[tuple[Any, str]] = [
         ("done", "reply: it must be a mapping, an SDK's object or a Turn, not str"),
-        ({"error": {"message": "overloaded"}}, no_message),
+        (
+            {"error": {"message": "overloaded"}},
+            "error: the provider answered with an error, for which a model raises ModelError: overloaded",
+        ),
         ({"choices": None}, no_message),
         ({"choices": []}, no_message),
         ({"choices": [5]}, no_message),

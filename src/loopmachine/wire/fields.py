@@ -82,7 +82,17 @@ def frozen(value: object, field: str) -> str:
 
 
 def opened(reply: object) -> dict[str, Any]:
-    """A provider's reply: a mapping, or an SDK's object as one."""
+    """A provider's reply: a mapping, or an SDK's object as one. An error in its place is told in its words."""
+    body = _mapping(reply)
+    error = body.get("error")
+    if error and not body.keys() & {"choices", "content"}:
+        words = [error.get("type"), error.get("message")] if isinstance(error, Mapping) else [error]
+        said = ": ".join(str(word)[:200] for word in words if word)
+        raise Unreadable(f"error: the provider answered with an error, for which a model raises ModelError: {said}")
+    return body
+
+
+def _mapping(reply: object) -> dict[str, Any]:
     if isinstance(reply, Mapping):
         return dict(reply)
     if callable(dump := getattr(reply, "model_dump", None)):
