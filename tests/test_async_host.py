@@ -9,6 +9,7 @@ import gc
 import math
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -914,6 +915,17 @@ def test_a_token_set_before_the_run_or_twice_is_heard_once() -> None:
     token.cancel("late")
     result = drive(scripted(), cancel=token)
     assert (result.status, result.snapshot.cancel_reason, result.spend.steps) == ("cancelled", "early", 0)
+
+
+def test_a_token_and_a_loop_that_outlive_a_run_keep_nothing_of_it_alive() -> None:
+    """Not even the model."""
+    token, loop = CancelToken(), started()
+    model = Asks()
+    gone = weakref.ref(model)
+    drive(model, None, loop=loop, cancel=token, observe=lambda notice: None)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_token_set_as_the_run_ends_raises_nothing_where_it_is_set() -> None:

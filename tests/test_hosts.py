@@ -498,6 +498,45 @@ def test_a_token_set_by_a_slow_call_is_heard_before_the_others_end() -> None:
     assert [one.reason for one in told] == ["enough"]
 
 
+def test_a_token_set_from_elsewhere_is_heard_while_calls_run() -> None:
+    """By no call of the run: nothing else wakes the host."""
+    token, both, heard = CancelToken(), threading.Barrier(3), threading.Event()
+
+    @tool
+    def wait() -> str:
+        """Wait until the machine was told."""
+        both.wait(20)
+        return f"heard {heard.wait(20)}"
+
+    def cancel() -> None:
+        both.wait(20)
+        token.cancel("enough")
+
+    def observe(notice: Any) -> None:
+        if isinstance(notice.event, CancelRequested):
+            heard.set()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    reply = calls(call("a", "wait"), call("b", "wait"))
+    result = run(scripted(reply), "go", tools=[wait], cancel=token, observe=observe)
+    thread.join()
+    assert (result.status, [one.content for one in result.results]) == ("cancelled", ["heard True"] * 2)
+
+
+def test_a_run_sleeps_while_its_calls_run() -> None:
+    """It waits for them, and does not look again and again."""
+    worked = time.process_time()
+
+    @tool
+    def rest() -> None:
+        """Rest."""
+        time.sleep(0.3)
+
+    run(scripted(calls(call("a", "rest"), call("b", "rest")), DONE), "go", tools=[rest])
+    assert time.process_time() - worked < 0.2
+
+
 def test_a_plain_callable_cancels_a_run_where_it_is_polled() -> None:
     """Immediately before and after the model, and before each further grant; it gives no reason."""
     answers = iter([False, False, False, True])  # and then it is denied
@@ -843,9 +882,10 @@ def waited(*script: Any, **options: Any) -> tuple[str, float]:
 
 @pytest.mark.parametrize("cancel", [None, CancelToken(), lambda: False], ids=["none", "a token", "a callable"])
 def test_the_pause_that_a_provider_asks_for_is_waited_for(cancel: Any) -> None:
-    """Until it is over, by the clock, and the model is then asked again."""
-    status, seconds = waited(busy(0.1), DONE, cancel=cancel)
-    assert (status, 0.1 <= seconds < 5.0) == ("answered", True)
+    """Until it is over, by the clock, asleep; the model is then asked again."""
+    worked = time.process_time()
+    status, seconds = waited(busy(0.3), DONE, cancel=cancel)
+    assert (status, 0.3 <= seconds < 5.0, time.process_time() - worked < 0.2) == ("answered", True, True)
 
 
 def test_without_a_pause_nothing_is_waited_for() -> None:
