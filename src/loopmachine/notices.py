@@ -9,7 +9,7 @@ from loopmachine.records import Call
 
 @attrs.frozen
 class Progress:
-    """How far a running call has come, in the tool's own words and units."""
+    """How far a running call has come, in the tool's own words and units; told in the thread that the tool runs in."""
 
     call: Call
     done: float
