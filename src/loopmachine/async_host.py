@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
+from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, passes, unfinished
 from loopmachine.loop import Loop, log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import (
@@ -27,6 +27,7 @@ from loopmachine.requests import (
 )
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
+from loopmachine.tools.signature import is_async
 
 Outcome = tuple[Any, BaseException | None]  #: what a child brought, and what it raised
 Child = asyncio.Future[Outcome]
@@ -212,7 +213,7 @@ class AsyncHost(Host):
             lost = child.cancelled() or child.result()[1] is not None
             if isinstance(what, AskModel) and (lost or inspect.isawaitable(child.result()[0])):
                 continue  # it is asked again
-            with suppress(BaseException):
+            with suppress(BaseException):  # what an observer or the clock raises: something is on its way out already
                 self.harvest(child)
 
 

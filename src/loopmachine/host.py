@@ -17,6 +17,7 @@ from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskModel
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
+from loopmachine.tools.signature import is_async
 from loopmachine.wire import PLAIN
 
 if TYPE_CHECKING:
@@ -48,11 +49,6 @@ def _check_sync(**given: Any) -> None:
     for name, value in given.items():
         if is_async(value):
             raise TypeError(f"{name} is async; it is asked and not awaited, and must not be")
-
-
-def is_async(function: Any) -> bool:
-    """Calling it gives a coroutine."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 class Host(ABC):

@@ -22,6 +22,7 @@ from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import Context, Toolbox
+from loopmachine.tools.words import said_by
 from loopmachine.wire import PLAIN, WIRES, Encoding, Messages, Wire
 
 FORMAT = 1  #: of the JSON that ``to_json`` writes
@@ -181,11 +182,7 @@ class Loop:
         """What it means that asking the model raised: only a ModelError can say that it may be asked again."""
         if isinstance(error, ModelError):
             return ModelFailed(error.code, error.message, error.retryable, error.retry_after, timed_out, at=at)
-        try:
-            said = str(error)
-        except Exception:
-            said = "an error that can't be printed"
-        return ModelFailed(type(error).__name__, said, timed_out=timed_out, at=at)
+        return ModelFailed(type(error).__name__, said_by(error), timed_out=timed_out, at=at)
 
     def _priced(self, usage: Usage, price: Price) -> Usage:
         try:

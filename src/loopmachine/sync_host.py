@@ -11,12 +11,13 @@ from contextvars import copy_context
 from typing import Any
 
 from loopmachine.events import CallReturned, Resumed
-from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, is_async, passes, unfinished
+from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, passes, unfinished
 from loopmachine.loop import Loop, log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
+from loopmachine.tools.signature import is_async
 
 
 class SyncHost(Host):
@@ -172,5 +173,5 @@ class SyncHost(Host):
         for request in self.loop.waiting:
             for call in request.calls if isinstance(request, StartCalls | InterruptCalls) else ():
                 if call.key in self.finished:
-                    with suppress(BaseException):
+                    with suppress(BaseException):  # what an observer or the clock raises, for the same reason
                         self.tell(CallReturned(self.finished[call.key][0], at=self.clock()))

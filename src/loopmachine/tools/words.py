@@ -39,7 +39,7 @@ def quoted(name: str) -> str:
     return repr(cut(printable(name)))
 
 
-def said_by(error: Exception) -> str:
+def said_by(error: BaseException) -> str:
     """An exception's own words, blank where it can't say them."""
     try:
         return str(error)
