@@ -191,7 +191,8 @@ class Stage:
 
         def model(messages: Any, tools: Any) -> Any:
             self.asked.append(copy.deepcopy(list(messages)))
-            self.offered.append([one["name"] if "name" in one else one["function"]["name"] for one in tools])
+            declared = [one for tool in tools for one in tool.get("functionDeclarations", [tool])]
+            self.offered.append([one["name"] if "name" in one else one["function"]["name"] for one in declared])
             reply = next(replies, AssertionError("the script has no more replies"))
             if callable(reply):
                 reply = reply(messages, tools)

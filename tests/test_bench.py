@@ -11,7 +11,7 @@ from tests.bench import peers
 
 
 def test_every_figure_is_printed_with_what_is_asked_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Six lines."""
+    """A line for each."""
     given = sys.argv
     sys.argv = ["tests.bench", "2", "4", "1", "1"]
     try:
@@ -25,6 +25,9 @@ def test_every_figure_is_printed_with_what_is_asked_of_it(capsys: pytest.Capture
         "at most 0.5",
         "at most 1.25",
         "at most 1.25",
+        "at most 12",
+        "at most 3",
+        "at most 150",
         "at most 120",
     ]
 

@@ -15,6 +15,8 @@ from loopmachine.errors import (
     LoopError,
     ModelError,
     ReplayDiverged,
+    ToolFailed,
+    ToolInterrupted,
     UnexpectedEvent,
 )
 from tests.facts import polled
@@ -41,6 +43,8 @@ from tests.facts import polled
         (ModelError("rate_limit", "slow down"), "rate_limit: slow down"),
         (Denied("stale_version"), "stale_version"),
         (Denied("stale_version", "it is 2 now"), "stale_version: it is 2 now"),
+        (ToolFailed("no route", "e404"), "no route"),
+        (ToolInterrupted("half of it"), "half of it"),
         (InvalidTool("price: n has no type hint"), "price: n has no type hint"),
     ],
 )
@@ -58,12 +62,17 @@ def test_an_error_is_a_sentence(error: LoopError, said: str) -> None:
             {"state": "resting", "event": polled(), "accepted": ("Woken",)},
         ),
         (ReplayDiverged(3, polled(), "this", "that"), {"place": 3, "event": polled()}),
-        (ModelError("busy"), {"code": "busy", "message": "", "retryable": False, "retry_after": None}),
         (
-            ModelError("busy", "wait", retryable=True, retry_after=0),
-            {"code": "busy", "message": "wait", "retryable": True, "retry_after": 0},
+            ModelError("busy"),
+            {"code": "busy", "message": "", "retryable": False, "retry_after": None, "timed_out": False},
+        ),
+        (
+            ModelError("busy", "wait", retryable=True, retry_after=0, timed_out=True),
+            {"code": "busy", "message": "wait", "retryable": True, "retry_after": 0, "timed_out": True},
         ),
         (Denied("no", "never"), {"code": "no", "message": "never"}),
+        (ToolFailed("no route"), {"code": "", "message": "no route"}),
+        (ToolInterrupted("half of it", "cut"), {"code": "cut", "message": "half of it"}),
     ],
 )
 def test_an_error_carries_its_facts(error: LoopError, facts: dict[str, Any]) -> None:
@@ -74,7 +83,7 @@ def test_an_error_carries_its_facts(error: LoopError, facts: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("kind", "also"),
     [(InvalidDefinition, ValueError), (InvalidTool, TypeError)]
-    + [(kind, Exception) for kind in (UnexpectedEvent, ReplayDiverged, ModelError, Denied)],
+    + [(kind, Exception) for kind in (UnexpectedEvent, ReplayDiverged, ModelError, Denied, ToolFailed)],
 )
 def test_every_error_of_the_library_has_one_root(kind: type[Exception], also: type[Exception]) -> None:
     """LoopError catches them all, and the ones about wrong input are what Python calls such errors."""
@@ -93,6 +102,8 @@ def test_every_error_here_is_tested_here() -> None:
         "LoopError",
         "ModelError",
         "ReplayDiverged",
+        "ToolFailed",
+        "ToolInterrupted",
         "UnexpectedEvent",
     }
 

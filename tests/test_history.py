@@ -7,13 +7,13 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import attrs
 import pytest
 
 from loopmachine.history import EventLog, History, Ids, Log
-from loopmachine.records import Final, Note, UserMessage
+from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
 from tests.facts import HELLO, answer, call, exchange
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def pickled(value: T) -> T:
 
 
 class Crowded(list[Any]):
-    """A list into which another thread puts an item just before the first append."""
+    """A list into which another thread puts an item just before the first append, or addition in place."""
 
     def __init__(self, intruder: object) -> None:
         super().__init__()
@@ -36,6 +36,11 @@ class Crowded(list[Any]):
         self.extend(self.intruders)
         self.intruders = []
         super().append(item)
+
+    def __iadd__(self, items: Any) -> Self:  # type: ignore[misc]  # a list adds in place more than it adds
+        self.extend(self.intruders)
+        self.intruders = []
+        return super().__iadd__(items)
 
 
 class Watched(list[Any]):
@@ -55,7 +60,7 @@ def at_once(work: Callable[[int], T], threads: int = 2) -> list[T]:
     start, got = threading.Barrier(threads), dict[int, T]()
 
     def one(number: int) -> None:
-        start.wait()
+        start.wait(60)
         got[number] = work(number)
 
     running = [threading.Thread(target=one, args=(number,)) for number in range(threads)]
@@ -264,9 +269,12 @@ def test_ids_are_read_while_another_thread_adds_to_them() -> None:
     def read(_: int) -> list[str]:
         return [list(held) for _ in range(200)][-1]
 
-    sys.setswitchinterval(1e-6)
+    def often(number: int) -> list[str]:
+        sys.setswitchinterval(1e-6)  # once both have started
+        return (grow, read)[number](number)
+
     try:
-        seen = at_once(lambda number: (grow, read)[number](number))
+        seen = at_once(often)
     finally:
         sys.setswitchinterval(interval)
     assert seen == [list(map(str, range(200)))] * 2
@@ -421,7 +429,7 @@ def test_an_event_log_holds_each_event_with_its_rows() -> None:
 def test_an_event_log_that_loses_the_race_for_the_shared_list_forks() -> None:
     """Each event keeps its own rows."""
     log = EventLog()
-    log._events = Crowded("other")
+    log._items = Crowded("other")
     mine = log.append("mine", ("s/1",))
     assert (list(mine), list(log), pickle.loads(pickle.dumps(mine)) == mine, repr(mine)) == (
         [("mine", ("s/1",))],
@@ -436,3 +444,25 @@ def test_a_history_is_made_of_entries(entry: Any) -> None:
     """What else is given is refused when it is made, not when a model is asked."""
     with pytest.raises(TypeError, match=f"a history is made of the entries of another, not of {type(entry).__name__}"):
         History([entry])
+
+
+# --- the latest of it -------------------------------------------------------------------------------------
+
+
+def test_the_tail_cuts_only_between_entries() -> None:
+    """It holds the latest entries that fit, and begins with what the user said where it can."""
+    turn = Turn("Hm.", (Call("a", "f"), Call("b", "f", place=1)))
+    both = Exchange(turn, tuple(CallResult.of(one, "ok", "1") for one in turn.calls))  # five messages
+    first, second, note, final = UserMessage("one"), UserMessage("two"), Note("no"), Final(Turn("Done."))
+    whole = History([first, both, note, final, second, both, both])
+    fits: dict[int, list[Any]] = {0: [], 4: [], 5: [both], 9: [both], 10: [both] * 2, 11: [second, both, both]}
+    fits |= dict.fromkeys(range(12, 19), fits[11]) | {most: list(whole.entries) for most in (19, 10**9)}
+    assert {most: list(whole.tail(most).entries) for most in fits} == fits
+    assert (len(whole), whole.tail(19) == whole, History().tail(3)) == (19, True, History())
+
+
+@pytest.mark.parametrize("most", [-1, 1.0, True, None, "3"])
+def test_a_tail_is_a_number_of_messages(most: Any) -> None:
+    """Anything else is a ValueError that says so."""
+    with pytest.raises(ValueError, match=f"tail: the number of messages must be a whole number .* not {most!r}"):
+        History().tail(most)

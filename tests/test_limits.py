@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -220,6 +221,29 @@ def test_tokens_are_those_read_and_written(read: int | None, written: int | None
     """Cached and reasoning tokens are in them already; one unknown part makes the sum unknown, never zero."""
     usage = Usage(input_tokens=read, output_tokens=written, cached_tokens=2, reasoning_tokens=1)
     assert usage.tokens == tokens
+
+
+BIG = Usage(input_tokens=HUGE, output_tokens=1, cached_tokens=2, reasoning_tokens=3, cost_usd=1.7e308, model="big")
+SMALL = Usage(input_tokens=5, output_tokens=6, cached_tokens=7, reasoning_tokens=8, cost_usd=0.25, model="small")
+
+
+@pytest.mark.parametrize(
+    ("parts", "total"),
+    [
+        ([], (0, 0, 0, 0, 0.0, "")),
+        ([SMALL], (5, 6, 7, 8, 0.25, "small")),
+        ([SMALL, SMALL], (10, 12, 14, 16, 0.5, "small")),
+        ([BIG, SMALL], (HUGE + 5, 7, 9, 11, 1.7e308, "")),
+        ([BIG, BIG], (2 * HUGE, 2, 4, 6, sys.float_info.max, "big")),
+        ([attrs.evolve(BIG, cost_usd=10**308)] * 3, (3 * HUGE, 3, 6, 9, sys.float_info.max, "big")),
+        ([SMALL, Usage(input_tokens=1, cost_usd=0.0, model="small")], (6, None, None, None, 0.25, "small")),
+        ([Usage(), SMALL], (None, None, None, None, None, "")),
+    ],
+    ids=["none", "one", "two", "two models", "more than a float holds", "whole dollars", "some unknown", "all unknown"],
+)
+def test_a_total_knows_only_what_all_its_parts_know(parts: list[Usage], total: tuple[Any, ...]) -> None:
+    """One part that does not report a field makes the total unknown, never smaller; the total is a usage itself."""
+    assert attrs.astuple(Usage.total(iter(parts))) == total
 
 
 # --- spend ------------------------------------------------------------------------------------------------

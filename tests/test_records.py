@@ -11,13 +11,13 @@ import attrs
 import pytest
 
 from loopmachine.history import History, Ids, Log
+from loopmachine.kinds import STOP_REASONS, what_a_turn_is
 from loopmachine.limits import Budget, Policy, Spend
 from loopmachine.records import (
     LOST,
     OUTCOMES,
     QUEUED,
     RUNNING,
-    STOP_REASONS,
     BaseSnapshot,
     Call,
     CallResult,
@@ -31,7 +31,6 @@ from loopmachine.records import (
     Snapshot,
     Turn,
     UserMessage,
-    what_a_turn_is,
 )
 from tests.facts import (
     AT,
@@ -60,11 +59,19 @@ WORDS = {
     "nothing": "'' other stopped unknown_reason",
     "final": "stop end_turn stop_sequence completed final",
     "calls": "tool_calls tool_use function_call calls",
-    "truncated": "length max_tokens max_output_tokens model_context_window_exceeded model_length incomplete pause_turn",
-    "refused": (
-        "content_filter refusal safety sensitive recitation blocklist prohibited_content spii image_safety language"
+    "truncated": (
+        "length max_tokens max_output_tokens model_context_window_exceeded model_length incomplete pause_turn "
+        "max_messages steered continuation"
     ),
-    "malformed": "malformed_function_call unexpected_tool_call malformed_response error abort",
+    "refused": (
+        "content_filter refusal safety sensitive recitation blocklist prohibited_content spii image_safety language "
+        "image_prohibited_content image_recitation model_armor escalation pup_limited_disabled jailbreak "
+        "blocked_reason_unspecified"
+    ),
+    "malformed": (
+        "malformed_function_call unexpected_tool_call malformed_response error abort too_many_tool_calls "
+        "missing_thought_signature no_image failed cancelled in_progress queued"
+    ),
 }
 KINDS = {"C": "calls", "F": "final", "T": "truncated", "R": "refused", "M": "malformed"}
 BROUGHT: list[tuple[int, str]] = [(2, "text"), (1, " \n"), (1, ""), (0, "text"), (0, " \n"), (0, "")]
@@ -308,7 +315,7 @@ def test_a_snapshot_begins_with_nothing() -> None:
         (Decision(1, 0, approved=True), ("",)),
         (Resolution(1, 0), (False, None)),
         (Flight(call(), QUEUED), (0, None)),
-        (result(call()), ("",)),
+        (result(call()), ("", None, None)),
     ],
     ids=lambda value: type(value).__name__,
 )

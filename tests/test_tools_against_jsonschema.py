@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import decimal
+import enum
 import json
-from typing import Any
+import uuid
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, Union
 
+import attrs
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
+from msgspec import Meta
 
+from loopmachine.tools import Context, Tool
 from loopmachine.tools.arguments import Arguments
 from loopmachine.tools.reading import identity
+from loopmachine.tools.shapes import plain
+
+
+class Colour(enum.Enum):
+    RED = "a"
+    BLUE = "5"
+
+
+class Code(enum.IntEnum):
+    TWO = 2
+    ONE = 1
+
+
+class Mixed(enum.Enum):
+    TEXT = "b"
+    HALF = 0.5
+    ROW = (1, "a")
+
 
 TEXTS = st.sampled_from(
     [
@@ -135,6 +161,8 @@ def fitting(schema: Any) -> st.SearchStrategy[Any]:
         sure = {name: values.pop(name) for name in schema.get("required", ()) if name in values}
         return st.fixed_dictionaries(sure, optional=values)
     options = [fitting(one) for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())]
+    if "prefixItems" in schema:
+        options.append(st.tuples(*map(fitting, schema["prefixItems"])).map(list))
     if schema.get("type") == "array":
         options.append(st.lists(fitting(schema.get("items", {})), max_size=3))
     if schema.get("type") in ("integer", "number"):
@@ -170,9 +198,93 @@ def test_accepts_unchanged_what_jsonschema_accepts_and_nothing_else(case: tuple[
 
 
 @settings(max_examples=200, deadline=None)
-@given(CLOSED.flatmap(lambda schema: st.tuples(st.just(schema), fitting(schema))))
+@given(CASES)
 def test_the_short_way_and_the_long_way_agree(case: tuple[dict[str, Any], Any]) -> None:
     """A code fence makes arguments take the long way, and changes nothing in what comes of them."""
     schema, value = case
     arguments, text = Arguments("f", schema, json.loads), json.dumps(value)
     assert arguments.check(text) == arguments.check(f"```json\n{text}\n```")
+
+
+# --- from hints -----------------------------------------------------------------------------------------------
+
+LEAVES: list[Any] = [
+    *(int, str, float, bool, type(None), Any, Colour, Code, Mixed, Literal["a", "5", 5, True], Literal["b", None]),
+    *(Annotated[int, Meta(ge=0, le=5)], Annotated[str, Meta(pattern="^a", max_length=2)], Annotated[float, Meta(gt=0)]),
+    *(datetime.date, datetime.datetime, Annotated[datetime.time, Meta(tz=True)], decimal.Decimal, uuid.UUID),
+]
+
+
+def record_of(hints: list[Any], kind: int) -> Any:
+    """A class with these fields, the last of which may be left out."""
+    fields: list[tuple[str, Any]] = list(zip("abc", hints, strict=False))
+    (last, hint) = fields.pop()
+    if kind == 0:
+        return dataclasses.make_dataclass("Made", [*fields, (last, hint, dataclasses.field(default=None))])
+    if kind == 1:
+        return attrs.make_class(
+            "Made", {name: attrs.field(type=one) for name, one in fields} | {last: attrs.field(type=hint, default=None)}
+        )
+    if kind == 2:
+        return TypedDict("Made", {**dict(fields), last: NotRequired[hint]})  # type: ignore[operator]  # known only now
+    return NamedTuple("Made", [*fields, (last, hint)])
+
+
+def holding(some: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Hints that hold hints."""
+    several = st.lists(some, min_size=1, max_size=3)
+    return st.one_of(
+        some.map(lambda hint: list[hint]),  # type: ignore[valid-type]
+        some.map(lambda hint: dict[str, hint]),  # type: ignore[valid-type]
+        several.map(lambda hints: tuple[tuple(hints)]),  # type: ignore[misc]
+        several.map(lambda hints: Union[tuple(hints)]),  # noqa: UP007
+        st.builds(record_of, several, st.integers(0, 3)),
+    )
+
+
+HINTS = st.recursive(st.sampled_from(LEAVES), holding, max_leaves=4)
+
+
+def whole(schema: Any, defs: dict[str, Any]) -> Any:
+    """A schema with what it refers to in its place."""
+    if isinstance(schema, list):
+        return [whole(one, defs) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return whole(defs[schema["$ref"].removeprefix("#/$defs/")], defs)
+    return {key: one if key in ("enum", "default") else whole(one, defs) for key, one in schema.items()}
+
+
+def tool_of(hint: Any) -> Tool:
+    """A tool with one parameter."""
+
+    def f(a: Any) -> None: ...
+
+    f.__annotations__["a"] = hint
+    return Tool.of(f)
+
+
+TOOLS = HINTS.map(tool_of).flatmap(
+    lambda tool: st.tuples(st.just(tool), fitting(whole(tool.input_schema, tool.input_schema.get("$defs", {}))))
+)
+CHECKER = FormatChecker()
+CHECKER.checkers = dict(Draft202012Validator.FORMAT_CHECKER.checkers)
+CHECKER.checks("decimal", decimal.InvalidOperation)(
+    lambda value: not isinstance(value, str) or decimal.Decimal(value).is_finite()
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TOOLS)
+def test_a_tool_gets_what_its_schema_takes(case: tuple[Tool, Any]) -> None:
+    """What jsonschema accepts for a hint becomes a value of it, which is written as what the schema takes again."""
+    tool, value = case
+    judge = Draft202012Validator(tool.input_schema, format_checker=CHECKER)
+    judge.check_schema(tool.input_schema)
+    checked, _ = tool.arguments.check(json.dumps(value))
+    assert (checked is not None) >= judge.is_valid(value)
+    if checked is not None:
+        assert judge.is_valid(json.loads(checked))
+        _, named = tool.signature.bind(checked, Context())
+        assert judge.is_valid({"a": plain(named["a"])})

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import loopmachine
 from loopmachine.errors import InvalidTool
-from loopmachine.tools.arguments import Arguments
+from loopmachine.tools.arguments import Arguments, refusal
+from loopmachine.tools.reading import depth
+from loopmachine.tools.signature import of_function
 
 INTEGER: dict[str, Any] = {"type": "integer"}
 NUMBER: dict[str, Any] = {"type": "number"}
@@ -216,6 +224,13 @@ def test_arguments_that_nest_too_deep_are_told(text: str) -> None:
     assert (checked, told.endswith("lists and objects nest deeper than 64 levels")) == (None, True)
 
 
+def test_depth_is_counted_and_breadth_is_not() -> None:
+    """A list of a hundred objects, or brackets in text, are not deep."""
+    texts = ["[]", "[[], [{}]]", '["[[[", "\\"[", {"[": 1}]', "[" * 900 + "]" * 900, json.dumps([{}] * 100), "5"]
+    assert [depth(text) for text in texts] == [1, 3, 2, 900, 2, 0]
+    assert functions_called(lambda: LOOSE.check(json.dumps({"any": [{}] * 100})))["Arguments._wholly"] == 0
+
+
 def test_text_read_as_lists_does_not_hide_depth() -> None:
     """Lists written as text inside lists are counted with the lists that they are read into."""
     rows: dict[str, Any] = {"type": "array", "items": {"$ref": "#/$defs/rows"}}
@@ -261,6 +276,78 @@ def test_what_a_class_refuses_is_the_models_to_mend() -> None:
         (None, "f was not called; its arguments don't fit:\n- RuntimeError: unlucky"),
         (None, "f was not called; its arguments don't fit:\n- _Mute: "),
     ]
+
+
+def test_a_refusal_says_where_each_class_stands_in_the_other() -> None:
+    """Places that classes tell of one another are put together; names that are no text say that they are names."""
+    told = [
+        refusal(msgspec.ValidationError(said))
+        for said in (
+            "too few",
+            "too few - at `$`",
+            "too few - at `$.a[0].b`",
+            "too few - at `$.b` - at `$.a[0]`",
+            "no whole number - at `key` in `$.a`",
+        )
+    ]
+    assert told == [
+        "the arguments: too few",
+        "the arguments: too few",
+        "a[0].b: too few",
+        "a[0].b: too few",
+        "a: no whole number",
+    ]
+
+
+# --- the short way ------------------------------------------------------------------------------------------
+
+
+HOME = str(Path(loopmachine.__file__).parent)
+
+
+def functions_called(action: Callable[[], object]) -> Counter[str]:
+    """How often each function of this library is called while something is done."""
+    profile = cProfile.Profile()
+    profile.runcall(action)
+    entries = [(one.code, one.callcount) for one in profile.getstats() if not isinstance(one.code, str)]
+    return Counter({code.co_qualname: count for code, count in entries if code.co_filename.startswith(HOME)})
+
+
+def four(ticket_id: int, title: str, price: float, tags: list[Literal["red", "blue"]], urgent: bool = False) -> None:
+    """Has typed fields."""
+
+
+def test_valid_arguments_are_read_by_msgspec_alone() -> None:
+    """However long they are, and in whatever order or spacing, nothing of the long way is asked."""
+    arguments = Arguments("four", of_function(four, "four").schema, of_function(four, "four").typed)
+    few, many = (
+        json.dumps({"tags": ["red"] * count, "ticket_id": 5, "title": 'a {["', "price": 118.4}) for count in (1, 1000)
+    )
+    assert [functions_called(lambda text=text: arguments.check(text)) for text in (few, many)] == [  # type: ignore[misc]
+        Counter({"Arguments.check": 1, "Arguments._shortly": 1, "_quotes": 2}),
+        Counter({"Arguments.check": 1, "Arguments._shortly": 1, "_quotes": 2}),
+    ]
+
+
+def test_only_a_failing_one_pays_for_the_full_report() -> None:
+    """What msgspec does not check itself is checked in the same pass, and no sentence is made of what is right."""
+    schema = {
+        "type": "object",
+        "properties": {"days": {"type": "array", "items": {"type": "string", "format": "date"}}},
+        "required": ["days"],
+        "additionalProperties": False,
+    }
+    arguments = Arguments("f", schema, json.loads)
+    right, wrong = (json.dumps({"days": ["2024-02-29"] * 100 + [last]}) for last in ("2024-03-01", "2024-02-30"))
+    for_right = functions_called(lambda: arguments.check(right))
+    for_wrong = functions_called(lambda: arguments.check(wrong))
+    assert (for_right["fits"], for_right["instead"], for_right["Arguments._wholly"], for_right["examine"]) == (
+        101,
+        0,
+        0,
+        0,
+    )
+    assert (for_wrong["instead"] > 0, for_wrong["Arguments._wholly"], for_wrong["examine"]) == (True, 1, 1)
 
 
 def test_a_schema_of_no_object_is_refused() -> None:

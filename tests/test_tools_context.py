@@ -5,22 +5,26 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from typing import Any
 
 import attrs
 import pytest
 
+from loopmachine import Budget, Loop, run, tool
+from loopmachine.events import CancelPolled
 from loopmachine.records import Call
 from loopmachine.tools import CancelToken, Context
+from tests.drivers import DONE, Stage, call, calls, everywhere
 
 CALL = Call("call-7", "pay", step=3, place=1)
 
 
 def test_a_context_tells_of_the_call() -> None:
-    """A context holds the caller's object, the cancel and the deadline, and reads the rest from the call."""
+    """It holds the caller's object, the calls so far, the cancel and the deadline, and reads the rest from the call."""
     data, cancel = object(), CancelToken()
-    context = Context(data=data, call=CALL, cancel=cancel, deadline=12.5)
-    told = (context.data, context.cancel, context.deadline, context.call_id, context.step, context.place)
-    assert told == (data, cancel, 12.5, "call-7", 3, 1)
+    context = Context(data=data, call=CALL, calls=5, cancel=cancel, deadline=12.5)
+    told = (context.data, context.cancel, context.deadline, context.call_id, context.step, context.place, context.calls)
+    assert told == (data, cancel, 12.5, "call-7", 3, 1, 5)
 
 
 def test_the_idempotency_key_is_that_of_the_call() -> None:
@@ -34,7 +38,7 @@ def test_a_context_made_by_hand_needs_nothing() -> None:
     """A user who tests a tool makes a context of what the tool reads; progress then goes nowhere."""
     context = Context()
     context.progress(1)
-    assert (context.data, context.cancel, context.deadline, context.call_id) == (None, None, None, "")
+    assert (context.data, context.cancel, context.deadline, context.call_id, context.calls) == (None, None, None, "", 0)
 
 
 def test_progress_is_passed_on() -> None:
@@ -50,6 +54,51 @@ def test_a_context_cannot_be_changed() -> None:
     """A tool can't change what it is told."""
     with pytest.raises(AttributeError):
         Context().data = 5  # type: ignore[misc]
+
+
+def test_a_tool_is_told_of_its_call_on_every_host() -> None:
+    """The caller's object, id and key of the call, the deadline, step and place, calls so far, and the run's cancel."""
+
+    def scene(stage: Stage) -> list[str]:
+        @tool
+        def tell(context: Context) -> list[Any]:
+            """Tell what it is told."""
+            of_the_call = [context.call_id, context.idempotency_key, context.step, context.place]
+            return [context.data, *of_the_call, context.calls, context.deadline, context.cancel is stage.token]
+
+        script = call("a", "tell"), calls(call("b", "tell"), call("c", "tell")), DONE
+        tools, budget = stage.driver.tools([tell]), Budget(max_seconds=5.0)
+        stage.run(*script, tools=tools, context="ann", cancel=stage.token, budget=budget, clock=stage.clock)
+        return [one.content for one in stage.result.results]
+
+    assert everywhere(scene) == [
+        '["ann","a","1.0:a",1,0,1,5.0,true]',
+        '["ann","b","2.0:b",2,0,3,5.0,true]',
+        '["ann","c","2.1:c",2,1,3,5.0,true]',
+    ]
+
+
+def test_a_call_that_was_lost_and_is_run_again_has_the_key_that_it_had() -> None:
+    """Another process can tell by it what the first one did; the call is counted once."""
+    seen: list[tuple[str, int]] = []
+
+    @tool(effect="idempotent")
+    def put(context: Context) -> None:
+        """Note the key."""
+        seen.append((context.idempotency_key, context.calls))
+
+    replies = iter([call("a", "put"), DONE])
+
+    def model(messages: Any, tools: Any) -> Any:
+        return next(replies)
+
+    loop = Loop("go", tools=[put], at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    loop.replied(model([], []), at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    loop.perform(loop.snapshot.flights[0].call)  # and then its host dies
+    result = run(model, loop=Loop.from_json(loop.to_json(), tools=[put]), clock=lambda: 0.0)
+    assert (result.status, result.spend.calls, seen) == ("answered", 1, [("1.0:a", 1)] * 2)
 
 
 def test_a_token_is_cancelled_once_and_stays_so() -> None:

@@ -6,8 +6,12 @@ import dataclasses
 import datetime
 import enum
 import json
+import re
 from typing import (
+    Annotated,
     Any,
+    ClassVar,
+    Final,
     Generic,
     Literal,
     NamedTuple,
@@ -19,9 +23,12 @@ from typing import (
 
 import attrs
 import msgspec
+import pydantic
 import pytest
+from jsonschema import Draft202012Validator
 
-from loopmachine.tools.types import NoSchema, Types, read_model
+from loopmachine.tools.shapes import NoSchema
+from loopmachine.tools.types import Types
 
 T = TypeVar("T")
 
@@ -98,53 +105,70 @@ class Holder(msgspec.Struct, Generic[T]):
     held: T
 
 
-class Model:
-    """Gives schemas and reads JSON in pydantic's words."""
+@dataclasses.dataclass
+class Told:
+    """Says what its fields are.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    Attributes:
+        first: the first,
+            from 1
+        second: overruled
+        third: the third
+    """
 
-    @classmethod
-    def model_json_schema(cls, ref_template: str) -> dict[str, Any]:
-        """What pydantic writes for a model with a nested one."""
-        return {
-            "title": "Model",
-            "type": "object",
-            "properties": {"name": {"$ref": ref_template.format(model="Name")}, "more": {"default": {"properties": 1}}},
-            "$defs": {"Name": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}},
-        }
-
-    @classmethod
-    def model_validate_json(cls, text: bytes) -> Model:
-        """Raises as pydantic does, in two ways."""
-        name = json.loads(text)["name"]["text"]
-        if name == "told":
-            raise Told
-        if name == "bad":
-            raise ValueError("not that one")
-        return cls(name)
+    first: int
+    second: Annotated[int, "the second"]
+    third: Size = Size.LARGE
 
 
-class Told(ValueError):
-    """Knows what is wrong, as pydantic's errors do."""
+@dataclasses.dataclass(kw_only=True)
+class Made:
+    """What its constructor takes is not what it has."""
 
-    def errors(self) -> list[dict[str, Any]]:
-        """Where and why."""
-        return [{"loc": ("name", "text"), "msg": "too old"}, {"loc": (), "msg": "no good"}]
+    area: float = dataclasses.field(init=False)
+    side: Final[float] = 1.0
+    scale: dataclasses.InitVar[float] = 2.0
+    kept: ClassVar[int] = 3
+    name: str
+
+    def __post_init__(self, scale: float) -> None:
+        self.area = self.side * scale
 
 
-class Clash:
-    """Another model whose parts have the same names."""
+def stripped(text: str) -> str:
+    """Without the space around it."""
+    return text.strip()
 
-    @classmethod
-    def model_json_schema(cls, ref_template: str) -> dict[str, Any]:
-        """Its part is another one."""
-        return {"type": "object", "$defs": {"Name": {"type": "null"}}}
 
-    @classmethod
-    def model_validate_json(cls, text: bytes) -> Clash:
-        """Takes anything."""
-        return cls()
+@attrs.define
+class Strict:
+    _tag: str = attrs.field(converter=stripped)
+    n: int = attrs.field(default=1, validator=attrs.validators.gt(0))
+    twice: int = attrs.field(default=attrs.Factory(lambda self: 2 * self.n, takes_self=True), alias="double")
+
+
+class Tick(msgspec.Struct, tag=3, tag_field="kind"):
+    at: float | msgspec.UnsetType = msgspec.UNSET
+    notes: list[str] = []
+
+
+class Base(TypedDict, Generic[T]):
+    base: T
+
+
+class Below(Base[list[T]], total=False):
+    below: T
+
+
+@dataclasses.dataclass
+class Upper(Generic[T]):
+    first: T
+    rest: list[T]
+
+
+@dataclasses.dataclass
+class Lower(Upper[dict[str, T]]):
+    last: T
 
 
 DAY = {"type": "string", "format": "date"}
@@ -213,14 +237,78 @@ RECORDS: dict[str, dict[str, Any]] = {
         "required": ["held"],
         "additionalProperties": False,
     },
+    "Told": {
+        "type": "object",
+        "description": "Says what its fields are.",
+        "properties": {
+            "first": {"description": "the first, from 1", "type": "integer"},
+            "second": {"description": "the second", "type": "integer"},
+            "third": {"description": "the third", "type": "integer", "enum": [3, 1], "default": 3},
+        },
+        "required": ["first", "second"],
+        "additionalProperties": False,
+    },
+    "Made": {
+        "type": "object",
+        "description": "What its constructor takes is not what it has.",
+        "properties": {
+            "side": {"type": "number", "default": 1.0},
+            "scale": {"type": "number", "default": 2.0},
+            "name": {"type": "string"},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    "Strict": {
+        "type": "object",
+        "properties": {
+            "tag": {"type": "string"},
+            "n": {"type": "integer", "default": 1},
+            "double": {"type": "integer"},
+        },
+        "required": ["tag"],
+        "additionalProperties": False,
+    },
+    "Tick": {
+        "type": "object",
+        "properties": {
+            "kind": {"type": "integer", "enum": [3]},
+            "at": {"type": "number"},
+            "notes": {"type": "array", "items": {"type": "string"}, "default": []},
+        },
+        "required": ["kind"],
+        "additionalProperties": False,
+    },
+    "Below": {
+        "type": "object",
+        "properties": {
+            "base": {"type": "array", "items": {"type": "boolean"}},
+            "below": {"type": "boolean"},
+        },
+        "required": ["base"],
+        "additionalProperties": False,
+    },
+    "Lower": {
+        "type": "object",
+        "properties": {
+            "first": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "rest": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "integer"}}},
+            "last": {"type": "integer"},
+        },
+        "required": ["first", "rest", "last"],
+        "additionalProperties": False,
+    },
 }
 
+CLASSES = [Person, Box, Circle, Renamed, Movie, Old, Point, Row, Holder[int], Told, Made, Strict, Tick]
 
-@pytest.mark.parametrize("cls", [Person, Box, Circle, Renamed, Movie, Old, Point, Row, Holder[int]])
+
+@pytest.mark.parametrize("cls", [*CLASSES, Below[bool], Lower[int]])
 def test_a_class_stands_among_the_shared_schemas(cls: Any) -> None:
-    """A class is described once, fields in source order with their defaults, and takes no other names."""
+    """A class is described once, fields in source order with their texts and defaults, and takes no other names."""
     types = Types()
-    name = types.schema(cls)["$ref"].removeprefix("#/$defs/")
+    name = types.schema(types.shape(cls))["$ref"].removeprefix("#/$defs/")
+    Draft202012Validator.check_schema(types.defs[name])
     assert json.dumps(types.defs) == json.dumps({name: RECORDS[name]})
 
 
@@ -232,66 +320,133 @@ def test_two_classes_of_one_name_get_two() -> None:
 
     types = Types()
     first, second = made(), made()
-    names = [types.schema(cls)["$ref"] for cls in (Pair, first, second, Pair)]
+    names = [types.schema(types.shape(cls))["$ref"] for cls in (Pair, first, second, Pair)]
     assert names == ["#/$defs/Pair", "#/$defs/Pair_2", "#/$defs/Pair_3", "#/$defs/Pair"]
 
 
 def test_a_class_may_hold_another_of_its_name() -> None:
     """A class is not taken for the one of the same name that it holds."""
     types = Types()
-    types.schema(dataclasses.make_dataclass("Pair", [("inner", Pair)]))
+    types.schema(types.shape(dataclasses.make_dataclass("Pair", [("inner", Pair)])))
     assert {name: list(one["properties"]) for name, one in types.defs.items()} == {
         "Pair": ["inner"],
         "Pair_2": ["left", "right"],
     }
 
 
-def test_a_model_that_describes_itself_is_taken_at_its_word() -> None:
-    """A pydantic model's own schema is used, its objects closed, its parts shared; it reads its own JSON."""
+def test_a_default_is_told_where_it_fits() -> None:
+    """A default that is no JSON, or that the field does not take, is not told; None makes it nullable."""
+    kept = [("a", int, "x"), ("b", float, float("nan")), ("c", object, object()), ("d", int, None)]
     types = Types()
-    schema = types.schema(list[Model])
-    assert schema == {
-        "type": "array",
-        "items": {
-            "title": "Model",
-            "type": "object",
-            "properties": {"name": {"$ref": "#/$defs/Name"}, "more": {"default": {"properties": 1}}},
-            "additionalProperties": False,
+    types.schema(
+        types.shape(dataclasses.make_dataclass("Kept", [(n, t, dataclasses.field(default=d)) for n, t, d in kept]))
+    )
+    assert types.defs["Kept"]["properties"] == {
+        "a": {"type": "integer"},
+        "b": {"type": "number"},
+        "c": {},
+        "d": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
+    }
+
+
+# --- pydantic -----------------------------------------------------------------------------------------------
+
+
+class Name(pydantic.BaseModel):
+    """A name."""
+
+    properties: str
+    default: dict[str, int] = {"properties": 1}
+
+
+class Someone(pydantic.BaseModel):
+    """Somebody, to pydantic."""
+
+    name: Name
+    age: int = pydantic.Field(0, ge=0, alias="years", description="in years")
+    kids: list[Someone] = []
+    loose: Loose | None = None
+    raw: list[bytes] = []
+
+
+class Loose(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    n: int = pydantic.Field(ge=0)
+
+
+def test_a_model_describes_itself() -> None:
+    """A pydantic model's own schema is used, its objects closed unless they say otherwise, its parts shared."""
+    types = Types()
+    schema = types.schema(types.shape(list[Someone]))
+    assert (schema, types.defs) == (
+        {"type": "array", "items": {"$ref": "#/$defs/Someone"}},
+        {
+            "Loose": {"additionalProperties": True, "properties": {}, "title": "Loose", "type": "object"},
+            "Name": {
+                "description": "A name.",
+                "properties": {
+                    "properties": {"title": "Properties", "type": "string"},
+                    "default": {
+                        "additionalProperties": {"type": "integer"},
+                        "default": {"properties": 1},
+                        "title": "Default",
+                        "type": "object",
+                    },
+                },
+                "required": ["properties"],
+                "title": "Name",
+                "type": "object",
+                "additionalProperties": False,
+            },
+            "Someone": {
+                "description": "Somebody, to pydantic.",
+                "properties": {
+                    "name": {"$ref": "#/$defs/Name"},
+                    "years": {
+                        "default": 0,
+                        "description": "in years",
+                        "minimum": 0,
+                        "title": "Years",
+                        "type": "integer",
+                    },
+                    "kids": {
+                        "default": [],
+                        "items": {"$ref": "#/$defs/Someone"},
+                        "title": "Kids",
+                        "type": "array",
+                    },
+                    "loose": {"anyOf": [{"$ref": "#/$defs/Loose"}, {"type": "null"}], "default": None},
+                    "raw": {"default": [], "items": {"type": "string"}, "title": "Raw", "type": "array"},
+                },
+                "required": ["name"],
+                "title": "Someone",
+                "type": "object",
+                "additionalProperties": False,
+            },
         },
+    )
+
+
+def test_a_pydantic_dataclass_describes_itself() -> None:
+    """What pydantic says of its dataclasses is not lost."""
+    types = Types()
+    assert types.schema(types.shape(Checked)) == {
+        "properties": {"n": {"minimum": 0, "title": "N", "type": "integer"}},
+        "required": ["n"],
+        "title": "Checked",
+        "type": "object",
+        "additionalProperties": False,
     }
-    assert types.defs == {
-        "Name": {
-            "type": "object",
-            "properties": {"text": {"type": "string"}},
-            "required": ["text"],
-            "additionalProperties": False,
-        }
-    }
-    typed = msgspec.json.decode('[{"name":{"text":"x"}}]', type=list[Model], dec_hook=read_model)
-    assert [one.name for one in typed] == ["x"]
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("told", "name.text: too old; no good - at `$[0]`"), ("bad", "not that one - at `$[0]`")],
-)
-def test_what_a_model_refuses_is_told_in_its_words(name: str, told: str) -> None:
-    """A model's errors are told one after the other, with their places."""
-    with pytest.raises(msgspec.ValidationError) as caught:
-        msgspec.json.decode(json.dumps([{"name": {"text": name}}]), type=list[Model], dec_hook=read_model)
-    assert str(caught.value) == told
-
-
-def test_what_takes_anything_is_read_as_it_is() -> None:
-    """A value for which no model is wanted is not touched."""
-    value = [1]
-    assert read_model(object, value) is value
 
 
 def test_parts_of_two_models_with_one_name_are_told() -> None:
     """Two models whose parts share a name but not a schema can't be offered together."""
+    other = pydantic.create_model("Other", name=(pydantic.create_model("Name", last=(str, ...)), ...))
     types = Types()
-    types.schema(Model)
-    with pytest.raises(NoSchema, match="two types are named Name; rename one"):
-        types.schema(Clash)
-    assert isinstance(read_model(Clash, {}), Clash)
+    types.schema(types.shape(Someone))
+    with pytest.raises(NoSchema, match=re.escape("two types are named Name")):
+        types.schema(types.shape(other))

@@ -6,13 +6,19 @@ import dataclasses
 import datetime
 import enum
 import json
+import uuid
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple, NoReturn, TypedDict
 
 import attrs
+import msgspec
+import pydantic
 import pytest
 
+from loopmachine import run
 from loopmachine.tools.results import error_text, fitted, result_text
+from tests.drivers import DONE, call
 
 
 class Colour(enum.Enum):
@@ -21,7 +27,13 @@ class Colour(enum.Enum):
     RED = "r"
 
 
-@dataclasses.dataclass
+class Word(enum.StrEnum):
+    """A text that is more than a text."""
+
+    GO = "go"
+
+
+@dataclasses.dataclass(frozen=True)
 class Point:
     """A place."""
 
@@ -36,17 +48,95 @@ class Line:
     points: tuple[Point, ...]
 
 
-class Model:
-    """Writes itself as pydantic models do."""
+class Struct(msgspec.Struct):
+    """A place that msgspec knows."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    at: Point
 
-    def model_dump(self, *, mode: str) -> dict[str, str]:
-        """Plain data."""
-        if self.text == "broken":
-            raise RuntimeError("can't dump")
-        return {"mode": mode, "text": self.text}
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    a: int
+    b: float
+
+
+class Typed(TypedDict):
+    """An object of known names."""
+
+    a: Pair
+
+
+class Name(pydantic.BaseModel):
+    """A model within another."""
+
+    text: str
+    since: datetime.date
+
+
+class Person(pydantic.BaseModel):
+    """A model that is written as pydantic writes it, not as its fields are."""
+
+    names: list[Name]
+    score: float = pydantic.Field(default=1.5, serialization_alias="points")
+    secret: pydantic.SecretStr = pydantic.SecretStr("hush")
+
+    @pydantic.field_serializer("score")
+    def rounded(self, score: float) -> float:
+        """Of the model's own."""
+        return float(f"{score:.1f}")
+
+
+class Names(pydantic.RootModel[dict[str, Name]]):
+    """A model that is no object of fields."""
+
+
+class Broken(pydantic.BaseModel):
+    """A model that can't be written."""
+
+    @pydantic.model_serializer
+    def write(self) -> str:
+        """Fails."""
+        raise RuntimeError("can't dump")
+
+
+@pydantic.dataclasses.dataclass
+class Held:
+    """A dataclass of pydantic's with a model in it."""
+
+    name: Name
+
+
+class Count(int):
+    """A number of its own kind."""
+
+
+class Share(float):
+    """Another."""
+
+
+def fail(*_: Any, **__: Any) -> NoReturn:
+    """What somebody's own object may do wherever it is asked something, at length."""
+    raise RuntimeError("no " * 3_000_000)
+
+
+class Text(str):
+    """A text that fails where a text does not."""
+
+    __slots__ = ()
+    __len__ = isascii = encode = fail
+
+
+class Shy:
+    """Fails whatever it is asked."""
+
+    __getattr__ = __repr__ = __str__ = fail
+
+
+class Mocked:
+    """Seems to be a model, and a pydantic one."""
+
+    model_dump = fail
 
 
 class Mute(Exception):
@@ -57,58 +147,135 @@ class Mute(Exception):
 
 
 POINT = Point(1, datetime.date(2024, 2, 29))
+NAME = Name(text="é", since=datetime.date(2024, 2, 29))
+NAMED = '{"text":"é","since":"2024-02-29"}'
 LOOP: list[Any] = []
 LOOP.append(LOOP)
+ROUND: dict[str, Any] = {}
+ROUND["a"] = [ROUND]
+DEEP: list[Any] = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
 
 RESULTS: list[tuple[Any, str]] = [
     ("plain text", "plain text"),
     ("", ""),
     ("null", "null"),
     ("x\ud835y", "x\\ud835y"),
+    (Word.GO, "go"),
+    ([Word.GO], '["go"]'),
+    (Text("it"), "it"),
+    ([Text("it")], '["it"]'),
     (None, "null"),
     (True, "true"),
     (5, "5"),
     (2**70, str(2**70)),
+    ([-(10**4299)], f"[{-(10**4299)}]"),
+    (Count(5), "5"),
+    ([Count(-(2**70))], f"[{-(2**70)}]"),
     (1.5, "1.5"),
+    (Share(1.5), "1.5"),
+    ([Share("nan")], '["NaN"]'),
+    (Fraction(1, 4), "0.25"),
     (float("nan"), '"NaN"'),
     ([float("inf"), -float("inf"), 1.0], '["Infinity","-Infinity",1.0]'),
     ({"a": (float("nan"), None)}, '{"a":["NaN",null]}'),
+    (Pair(1, float("inf")), '[1,"Infinity"]'),
+    (Typed(a=Pair(1, 2.5)), '{"a":[1,2.5]}'),
     (Decimal("1.10"), '"1.10"'),
+    (Decimal("NaN"), '"NaN"'),
+    (datetime.date(2024, 2, 29), '"2024-02-29"'),
+    (datetime.timedelta(days=1, seconds=5), '"P1DT5S"'),
+    (uuid.UUID(int=5), '"00000000-0000-0000-0000-000000000005"'),
     (datetime.time(9, 30), '"09:30:00"'),
     (datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC), '"2024-02-29T00:00:00Z"'),
     ({1}, "[1]"),
+    (frozenset({float("nan")}), '["NaN"]'),
     (b"\xff", '"/w=="'),
+    ([bytearray(b"\xff"), memoryview(b"\xff")], '["/w==","/w=="]'),
     (Colour.RED, '"r"'),
     (POINT, '{"x":1,"when":"2024-02-29"}'),
     (Line((POINT,)), '{"points":[{"x":1,"when":"2024-02-29"}]}'),
-    (Model("é"), '{"mode":"json","text":"é"}'),
-    ([Model("x"), None], '[{"mode":"json","text":"x"},null]'),
+    (Struct(POINT), '{"at":{"x":1,"when":"2024-02-29"}}'),
+    (NAME, NAMED),
+    ({"a": [NAME, None], "b": (NAME,)}, f'{{"a":[{NAMED},null],"b":[{NAMED}]}}'),
+    (Person(names=[NAME], score=2.55), f'{{"names":[{NAMED}],"score":2.5,"secret":"**********"}}'),
+    (Person(names=[], score=float("nan")), '{"names":[],"score":"NaN","secret":"**********"}'),
+    (Names({"a": NAME}), f'{{"a":{NAMED}}}'),
+    (Held(NAME), f'{{"name":{NAMED}}}'),
     ({1: "a", 2.5: "b"}, '{"1":"a","2.5":"b"}'),
-    ({"a": object(), "b": 1}, '{"a":"<object: not JSON>","b":1}'),
+    ({1: None, 2.5: "b", float("nan"): 1}, '{"1":null,"2.5":"b","NaN":1}'),
+    ({None: 1, True: 2, (1, "x"): 3}, '{"null":1,"true":2,"[1,\\"x\\"]":3}'),
+    ({None: None, True: 2, (1, "x"): 3}, '{"null":null,"true":2,"[1,\\"x\\"]":3}'),
+    ({POINT: 1, Colour.RED: 2}, '{"{\\"x\\":1,\\"when\\":\\"2024-02-29\\"}":1,"r":2}'),
+    ({(float("nan"),): 1, "a": 2}, '{"[\\"NaN\\"]":1,"a":2}'),
+    ({"a": object(), object: 1}, '{"a":"<object: not JSON>","<type: not JSON>":1}'),
     (iter([1]), '"<list_iterator: not JSON>"'),
+    (
+        [iter(NAME), iter(int, 1), range(10**12)],
+        '["<generator: not JSON>","<callable_iterator: not JSON>","<range: not JSON>"]',
+    ),
     ({"s": "x\ud835y"}, '{"s":"x\\ud835y"}'),
-    (Model("broken"), "the tool returned a Model, which can't be written as JSON: can't dump"),
+    ({"x\ud835y": {"\ud800"}}, '{"x\\ud835y":["\\ud800"]}'),
+]
+
+#: What can't be written, the type of it, and why.
+UNWRITABLE: list[tuple[Any, str, str]] = [
+    (Broken(), "Broken", "Error calling function `write`: RuntimeError: can't dump"),
+    ([Broken()], "list", "Error calling function `write`: RuntimeError: can't dump"),
+    (Shy(), "Shy", "no no "),
+    ([1, Shy()], "list", "no no "),
+    (LOOP, "list", ""),  # the words are of the Python version
+    (ROUND, "dict", ""),  # the words are of the Python version
+    (DEEP, "list", ""),  # the words are of the Python version
+    ([10**5000], "list", "Exceeds the limit (4300 digits) for integer string conversion"),
+    ({1: "a", "1": None}, "dict", "two keys of an object are written alike"),
+    (Mocked(), "Mocked", "no no "),
 ]
 
 
-@pytest.mark.parametrize(("value", "text"), RESULTS)
+@pytest.mark.parametrize(("value", "text"), RESULTS, ids=range(len(RESULTS)))
 def test_a_returned_value_becomes_text(value: Any, text: str) -> None:
     """Text stays as it is, the rest is strict JSON, and what JSON does not have is named in its place."""
-    assert result_text(value, 1000) == text
+    assert result_text(value, 10_000) == text
 
 
-@pytest.mark.parametrize("value", [LOOP, *(value for value, _ in RESULTS)])
-def test_what_is_no_text_is_strict_json_or_a_sentence(value: Any) -> None:
-    """Every text can be sent as UTF-8, and is JSON that any parser reads unless it is the tool's own or a sentence."""
-    text = result_text(value, 1000)
+@pytest.mark.parametrize("value", [value for value, _ in RESULTS], ids=range(len(RESULTS)))
+def test_what_is_no_text_is_strict_json(value: Any) -> None:
+    """Every text can be sent as UTF-8, and is JSON that any parser reads unless it is the tool's own."""
+    text = result_text(value, 10_000)
     text.encode()
-    if not isinstance(value, str) and not text.startswith("the tool returned a "):
+    if not isinstance(value, str):
         json.loads(text, parse_constant=pytest.fail)
 
 
-def test_a_value_that_holds_itself_is_told_of() -> None:
-    """A list in itself can't be written, and the result says so."""
-    assert result_text(LOOP, 1000).startswith("the tool returned a list, which can't be written as JSON: ")
+@pytest.mark.parametrize(("value", "kind", "why"), UNWRITABLE, ids=[kind for _, kind, _ in UNWRITABLE])
+def test_what_can_not_be_written_is_told_of(value: Any, kind: str, why: str) -> None:
+    """What a value is and why it is no JSON stand in a sentence, which is cut as any other text."""
+    text = result_text(value, 1000)
+    assert text.startswith(f"the tool returned a {kind}, which can't be written as JSON: {why}")
+    assert len(text) <= 1000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [*(value for value, _ in RESULTS), *(value for value, _, _ in UNWRITABLE)],
+    ids=range(len(RESULTS) + len(UNWRITABLE)),
+)
+def test_a_tool_that_returned_is_ok(value: Any) -> None:
+    """Whatever it returned: the effect has happened. The content is a plain text, as what is JSON-shaped holds."""
+
+    def look() -> Any:
+        return value
+
+    result = run(lambda messages: call("a") if len(messages) == 1 else DONE, "Look.", tools=[look]).results[0]
+    assert (result.outcome, result.content, type(result.content), result.blocks) == (
+        "ok",
+        result_text(value, 65536),
+        str,
+        [],
+    )
 
 
 def test_a_long_result_is_cut_with_a_mark() -> None:
@@ -141,6 +308,7 @@ ERROR = ValueError("it's 5")
         (ERROR, lambda error: f"sorry: {error}", "sorry: it's 5"),
         (ERROR, lambda error: error.nothing, "ValueError"),
         (ERROR, lambda error: 5, "ValueError"),
+        (ERROR, lambda error: Text("it failed"), "it failed"),
         (ValueError("x" * 200), "message", "ValueError: " + "x" * 51 + "\n[cut: this text has 212 characters]"),
         (ERROR, lambda error: "y\ud835" * 100, ("y\\ud835" * 100)[:63] + "\n[cut: this text has 700 characters]"),
     ],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import enum
 import functools
 import json
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Annotated, Any, TypeVar
 
 import attrs
 import msgspec
@@ -128,6 +130,60 @@ def test_a_text_in_the_hint_goes_before_the_docstring() -> None:
     assert of_function(f, "f").schema["properties"]["a"]["description"] == "from the hint"
 
 
+class Size(enum.Enum):
+    """How large, anywhere."""
+
+    SMALL = 1
+    LARGE = 2
+
+
+def test_the_text_of_a_parameter_goes_before_that_of_its_class() -> None:
+    """What a docstring says of a parameter is more exact than what its class says of itself."""
+
+    def f(a: Size, b: Size, c: Size | None = None) -> None:
+        """Go.
+
+        :param a: how large a is
+        :param c: how large c is
+        """
+
+    told = of_function(f, "f").schema["properties"]
+    assert (told["a"]["description"], told["b"]["description"], told["c"]) == (
+        "how large a is",
+        "How large, anywhere.",
+        {
+            "description": "how large c is",
+            "anyOf": [{"type": "integer", "enum": [1, 2], "description": "How large, anywhere."}, {"type": "null"}],
+            "default": None,
+        },
+    )
+
+
+class Absent(enum.Enum):
+    ABSENT = 0
+
+
+def test_a_default_is_told_where_it_is_true() -> None:
+    """None makes a parameter nullable; a default that a model could not give is not told."""
+
+    def f(
+        a: int = None,  # type: ignore[assignment]  # noqa: RUF013  many write it so
+        b: int = Absent.ABSENT,  # type: ignore[assignment]
+        c: str = 5,  # type: ignore[assignment]
+        d: tuple[int, int] = (1, 2),
+        e: Size = Size.LARGE,
+    ) -> Any:
+        return a, b, c, d, e
+
+    told = of_function(f, "f").schema["properties"]
+    assert [told[name].get("default", "untold") for name in told] == [None, "untold", "untold", [1, 2], 2]
+    assert told["a"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
+    assert (call(f, {"a": None}), call(f, {"a": 1, "d": [3, 4]})) == (
+        (None, Absent.ABSENT, 5, (1, 2), Size.LARGE),
+        (1, Absent.ABSENT, 5, (3, 4), Size.LARGE),
+    )
+
+
 def test_every_kind_of_parameter_is_called_as_it_must_be() -> None:
     """Positional-only, ordinary and keyword-only parameters, and the Context among them, all get their own."""
 
@@ -168,6 +224,9 @@ def test_the_context_is_hidden_from_the_model() -> None:
     [
         (Context, True),
         (Context | None, True),
+        (Annotated[Context, "who asks"], True),
+        (Annotated[Context | None, "who asks"], True),
+        (Annotated[int, "how many"], False),
         (Context | int, False),
         (int | None, False),
         (Callable[[int], str], False),
@@ -242,6 +301,12 @@ class Desk:
         """A static method."""
         return f"static{n}"
 
+    def several(self, n: int, key: str, /, *, times: int = 1) -> str:
+        """A method that is half called."""
+        return f"{self.name}{n}{key}{times}"
+
+    half = functools.partialmethod(several, 5, times=2)
+
     def __call__(self, n: int) -> str:
         """A call."""
         return f"called{n}"
@@ -271,6 +336,11 @@ def fetch(url: str, n: int, key: str = "", depth: int = 1) -> str:
     return f"{url} {n} {key} {depth}"
 
 
+def fetch_one(n: int) -> str:
+    """Fetch one."""
+    return f"one{n}"
+
+
 MARKED = functools.partial(fetch, key="a")
 MARKED.mark = 1  # type: ignore[attr-defined]  # a partial with attributes is kept whole by another
 
@@ -278,6 +348,8 @@ CALLABLES: list[tuple[Any, str, str, bool, Any]] = [
     (Desk("d").method, "method", "A method.", False, "d1"),
     (Desk.of_class, "of_class", "A class method.", False, "Desk1"),
     (Desk.static, "static", "A static method.", False, "static1"),
+    (functools.partial(Desk("d").method), "method", "A method.", False, "d1"),
+    (functools.lru_cache(fetch_one), "fetch_one", "Fetch one.", False, "one1"),
     (Desk("d"), "Desk", "A desk with tools in it.", False, "called1"),
     (functools.partial(fetch, "u", key="secret"), "fetch", "Fetch it.", False, "u 1 secret 1"),
     (
@@ -306,6 +378,12 @@ def test_what_has_to_be_awaited_is_known(function: Any) -> None:
     assert is_async(function)
 
 
+def test_what_a_partial_method_fixed_is_hidden_too() -> None:
+    """Only what is left open is asked for."""
+    half = Desk("d").half
+    assert (list(of_function(half, "half").schema["properties"]), call(half, {"key": "k"})) == (["key"], "d5k2")
+
+
 def test_what_a_partial_fixed_is_hidden_from_the_model() -> None:
     """A key given by partial is neither told to the model nor taken from it."""
     schema = of_function(functools.partial(fetch, key="secret"), "fetch").schema
@@ -328,6 +406,16 @@ def lost(a: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821  the c
     """Its type is nowhere."""
 
 
+def many(n: int) -> Iterator[int]:
+    """Yields them."""
+    yield n
+
+
+async def many_later(n: int) -> AsyncIterator[int]:
+    """Yields them later."""
+    yield n
+
+
 def strange(a: complex) -> None:
     """JSON has no such number."""
 
@@ -347,9 +435,10 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         strange,
-        "parameter a: its type has no schema: complex has no JSON Schema; use a dataclass, or a type of JSON; "
-        "take a type that JSON has, and convert it in the tool",
+        "parameter a: its type has no schema: complex has no JSON Schema; use a dataclass, or a type of JSON",
     ),
+    (many, "it yields, so that calling it does nothing; return a list"),
+    (functools.partial(many_later, 1), "it yields, so that calling it does nothing; return a list"),
     (
         max,
         "its signature can't be read: no signature found for builtin <built-in function max>; "
@@ -364,6 +453,11 @@ def test_what_can_be_no_tool_is_told(function: Any, why: str) -> None:
     with pytest.raises(InvalidTool) as caught:
         of_function(function, "f")
     assert str(caught.value) == f"f: {why}"
+
+
+def test_what_yields_does_nothing_when_it_is_called() -> None:
+    """That is why it is refused: only who goes through what it gives runs it."""
+    assert (next(many(1)), asyncio.run(anext(many_later(2)))) == (1, 2)  # type: ignore[arg-type]
 
 
 def test_a_ready_handler_gets_the_arguments_and_the_context() -> None:
@@ -382,17 +476,68 @@ def test_a_ready_handler_may_have_hints_that_say_nothing() -> None:
     assert [of_handler(one, "", {}).contexts for one in (lost, max)] == [(), ()]
 
 
-def test_hints_are_looked_up_where_the_caller_says() -> None:
-    """A type that is local to a function is found by its name among the names given."""
+Local = int  #: what a hint means where nothing nearer has its name
 
-    def outer() -> dict[str, Any]:
-        @dataclasses.dataclass
-        class Local:
-            n: int
 
-        def tool(local: Local) -> None: ...
+def test_hints_are_looked_up_where_the_function_stands() -> None:
+    """The names of the caller are those of a function made inside another; what it uses of that one goes first."""
 
-        shared: dict[str, Any] = of_function(tool, "tool", {"Local": Local}).schema["$defs"]
-        return shared
+    @dataclasses.dataclass
+    class Other:
+        n: int
 
-    assert list(outer()) == ["Local"]
+    @dataclasses.dataclass
+    class Local:
+        other: Other
+        inner: Local | None = None
+
+    def inside(local: Local) -> None: ...
+
+    def using(local: Local) -> Any:
+        return Local(local.other)
+
+    def asked(function: Any, **names: Any) -> Any:
+        return of_function(function, "f", names).schema["properties"]["local"]
+
+    assert [
+        asked(inside, Local=Local, Other=Other),
+        asked(using, Local=str, Other=Other),
+        asked(outside, Local=Local),
+        asked(outside_too, Elsewhere=Local, Other=Other),
+        asked(inside),
+    ] == [
+        {"$ref": "#/$defs/Local"},
+        {"$ref": "#/$defs/Local"},
+        {"type": "integer"},
+        {"$ref": "#/$defs/Local"},
+        {"type": "integer"},
+    ]
+    assert using(Local(Other(1))) == Local(Other(1))
+
+
+def outside(local: Local) -> None:
+    """Its hint is that of the module."""
+
+
+def outside_too(local: Elsewhere) -> None:  # type: ignore[name-defined]  # noqa: F821  the case
+    """Its hint is nowhere in the module."""
+
+
+def test_what_is_not_there_yet_is_not_looked_at() -> None:
+    """A function may use what is made after it."""
+
+    def early(n: int) -> Any:
+        return later, n
+
+    told = of_function(early, "early").schema["properties"]
+    later = "there"
+    assert (told, early(1)) == ({"n": {"type": "integer"}}, ("there", 1))
+
+
+def test_type_parameters_are_known_by_name() -> None:
+    """A hint may be a type parameter of the function itself, as Python 3.12 has them."""
+
+    def f(n: Number) -> None: ...  # type: ignore[name-defined]  # noqa: F821  the case
+
+    f.__type_params__ = (TypeVar("Number", bound=int),)  # type: ignore[attr-defined]
+    assert of_function(f, "f").schema["properties"] == {"n": {"type": "integer"}}

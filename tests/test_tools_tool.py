@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 from typing import Any
 
 import attrs
@@ -33,14 +34,8 @@ def greet(name: str = "you") -> str:
 
 def test_a_decorated_function_is_a_tool_and_still_the_function() -> None:
     """The bare decorator gives a tool with the defaults, which can be called like the function."""
-    assert (price.name, price.description, price.effect, price.needs_approval, price.max_calls, price.sequential) == (
-        "price",
-        "What shares are worth.",
-        "once",
-        False,
-        None,
-        False,
-    )
+    told = price.name, price.description, price.effect, price.needs_approval, price.max_calls, price.sequential
+    assert (*told, price.timeout) == ("price", "What shares are worth.", "once", False, None, False, None)
     assert (price("X"), price("X", shares=2), price.is_async) == (2.5, 5.0, False)
 
 
@@ -55,6 +50,7 @@ def test_the_decorator_takes_options() -> None:
         needs_approval=asks,
         max_calls=2,
         sequential=True,
+        timeout=2.5,
     )
     async def pay(amount: int) -> None:
         """Other words."""
@@ -73,6 +69,7 @@ def test_the_decorator_takes_options() -> None:
         "needs_approval": asks,
         "max_calls": 2,
         "sequential": True,
+        "timeout": 2.5,
         "is_async": True,
     }
 
@@ -125,7 +122,7 @@ def test_every_wrong_option_is_told_at_once() -> None:
 
     async def ask(arguments: dict[str, Any]) -> None: ...
 
-    wrong: dict[str, Any] = {"effect": "write", "needs_approval": ask, "max_calls": 0, "sequential": 1}
+    wrong: dict[str, Any] = {"effect": "write", "needs_approval": ask, "max_calls": 0, "sequential": 1, "timeout": 0}
     with pytest.raises(InvalidTool) as caught:
         Tool("a b", 5, [], "no", **wrong)  # type: ignore[arg-type]
     assert str(caught.value).split("; ") == [
@@ -138,6 +135,7 @@ def test_every_wrong_option_is_told_at_once() -> None:
         f"needs_approval must be True, False or a function of the arguments, not async, not {ask!r}",
         "max_calls must be a positive whole number or None, not 0",
         "sequential must be True or False, not 1",
+        "timeout must be a positive, finite number of seconds or None, not 0",
     ]
 
 
@@ -155,6 +153,11 @@ def test_every_wrong_option_is_told_at_once() -> None:
         ({"max_calls": 1.0}, "max_calls must be"),
         ({"max_calls": -1}, "max_calls must be"),
         ({"sequential": None}, "sequential must be"),
+        ({"timeout": True}, "timeout must be"),
+        ({"timeout": -0.5}, "timeout must be"),
+        ({"timeout": math.nan}, "timeout must be"),
+        ({"timeout": math.inf}, "timeout must be"),
+        ({"timeout": "5"}, "timeout must be"),
     ],
 )
 def test_a_wrong_option_of_the_decorator_is_told(options: dict[str, Any], word: str) -> None:

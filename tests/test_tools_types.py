@@ -5,24 +5,32 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import enum
 import json
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import (
     Annotated,
     Any,
+    Final,
     Literal,
     NewType,
     Optional,
+    TypeVar,
     Union,
 )
 
+import annotated_types
 import msgspec
+import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec import Meta
+from typing_extensions import TypeAliasType
 
-from loopmachine.tools.types import NoSchema, Types, default, literals
+from loopmachine.tools.shapes import NoSchema
+from loopmachine.tools.standins import hook
+from loopmachine.tools.types import Types
 from tests.test_tools_records import (
     DAY,
     Box,
@@ -41,6 +49,50 @@ from tests.test_tools_records import (
 )
 
 UserId = NewType("UserId", int)
+Points = NewType("Points", list[Point])
+Bound = TypeVar("Bound", bound=Point)
+Some = TypeVar("Some", int, str)
+Whatever = TypeVar("Whatever")
+Json = TypeAliasType("Json", "dict[str, Json] | list[Json] | str | int | None")
+Row2 = TypeAliasType("Row2", tuple[Some, Some], type_params=(Some,))
+
+
+class Mixed(enum.Enum):
+    """Any values."""
+
+    NONE = None
+    HALF = 0.5
+    TEXT = "t"
+    PAIR = (1, 2)
+    LARGE = 2**70
+
+
+class Others:
+    """A note that is meant for somebody else."""
+
+    description = 5
+
+    def title(self) -> None: ...
+
+    def ge(self) -> None: ...
+
+
+class Shares(enum.Enum):
+    HALF = 0.5
+    QUARTER = 0.25
+
+
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Many(enum.IntEnum):
+    FEW = 1
+    MANY = 2**64
+
+
+LEAP = datetime.date(2024, 2, 29)
 #: For each type: its schema, JSON that it takes and what becomes of it.
 CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (str, {"type": "string"}, "x", "x"),
@@ -74,7 +126,24 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {"a": 1},
         {"a": 1},
     ),
-    (dict[int, str], {"type": "object", "additionalProperties": {"type": "string"}}, {"5": "x"}, {5: "x"}),
+    (
+        dict[int, str],
+        {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"},
+        },
+        {"5": "x"},
+        {5: "x"},
+    ),
+    (
+        dict[float, Any],
+        {"type": "object", "propertyNames": {"pattern": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"}},
+        {"-1.5e3": "x"},
+        {-1500.0: "x"},
+    ),
+    (dict[Size, Any], {"type": "object", "propertyNames": {"enum": ["3", "1"]}}, {"3": 1}, {Size.LARGE: 1}),
+    (dict[datetime.date, Any], {"type": "object", "propertyNames": {"format": "date"}}, {"2024-02-29": 1}, {LEAP: 1}),
     (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}, None, None),  # noqa: UP045  people write it
     (int | str | None, {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}, "5", "5"),
     (Union[float, bool], {"anyOf": [{"type": "number"}, {"type": "boolean"}]}, True, True),  # noqa: UP007  so is this
@@ -153,7 +222,47 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         "a@b",
         "a@b",
     ),
+    (
+        Annotated[int, annotated_types.Interval(ge=1, lt=9), annotated_types.MultipleOf(2), "how many"],
+        {"type": "integer", "minimum": 1, "exclusiveMaximum": 9, "multipleOf": 2, "description": "how many"},
+        2,
+        2,
+    ),
+    (
+        Annotated[list[Annotated[str, pydantic.Field(pattern="^a", title="A")]], annotated_types.Len(1, 2)],
+        {"type": "array", "items": {"type": "string", "pattern": "^a", "title": "A"}, "minItems": 1, "maxItems": 2},
+        ["a"],
+        ["a"],
+    ),
+    (Annotated[int, annotated_types.Ge, object(), Others()], {"type": "integer"}, 5, 5),
+    (
+        dict[str, Annotated[float, Meta(multiple_of=0.5)]],
+        {"type": "object", "additionalProperties": {"type": "number", "multipleOf": 0.5}},
+        {"a": 1.5},
+        {"a": 1.5},
+    ),
+    (
+        Annotated[str, Meta(min_length=1)] | None,
+        {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]},
+        "a",
+        "a",
+    ),
     (UserId, {"type": "integer"}, 5, 5),
+    (Points, {"type": "array", "items": {"$ref": "#/$defs/Point"}}, [[1]], [Point(1)]),
+    (Bound, {"$ref": "#/$defs/Point"}, [1], Point(1)),
+    (Some, {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "a", "a"),
+    (Whatever, {}, [1], [1]),
+    (Final[int], {"type": "integer"}, 5, 5),
+    (Json, {"$ref": "#/$defs/Json"}, {"a": [None, {"b": 2}]}, {"a": [None, {"b": 2}]}),
+    (Row2[int], {"$ref": "#/$defs/Row2"}, [1, 2], (1, 2)),
+    (Mixed, {"enum": [None, 0.5, "t", [1, 2], 2**70], "description": "Any values."}, [1, 2], Mixed.PAIR),
+    (Shares, {"type": "number", "enum": [0.5, 0.25]}, 0.25, Shares.QUARTER),
+    (Rights, {"type": "integer", "enum": [1, 2]}, 2, Rights.WRITE),
+    (Many, {"type": "integer", "enum": [1, 2**64]}, 2**64, Many.MANY),
+    (list[Mood], {"type": "array", "items": {"type": "string", "enum": ["z", "a"]}}, ["a"], [Mood.DOWN]),
+    (Literal[Mood.DOWN, Size.LARGE], {"enum": ["a", 3]}, "a", Mood.DOWN),
+    (Literal[2**70, "x"], {"enum": [2**70, "x"]}, 2**70, 2**70),
+    (Literal["b", "a"] | None, {"anyOf": [{"type": "string", "enum": ["b", "a"]}, {"type": "null"}]}, "a", "a"),
     (Row, {"$ref": "#/$defs/Row"}, [1], Row(1)),
     (Person, {"$ref": "#/$defs/Person"}, {"name": "A", "kids": [{"name": "B"}]}, Person("A", kids=[Person("B")])),
     (list[Box], {"type": "array", "items": {"$ref": "#/$defs/Box"}}, [{"width": 1}], [Box(1.0)]),
@@ -168,6 +277,58 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (Old, {"$ref": "#/$defs/Old"}, {"also": "a"}, {"also": "a"}),
     (Point, {"$ref": "#/$defs/Point"}, [1, 2], Point(1, 2)),
     (Holder[int], {"$ref": "#/$defs/Holder"}, {"held": 1}, Holder(1)),
+    (datetime.date | str, {"anyOf": [DAY, {"type": "string"}]}, "2024-02-30", "2024-02-30"),
+    (datetime.date | str, {"anyOf": [DAY, {"type": "string"}]}, "2024-02-29", LEAP),
+    (
+        list[int] | list[str] | None,
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "integer"}},
+                {"type": "array", "items": {"type": "string"}},
+                {"type": "null"},
+            ]
+        },
+        ["a"],
+        ["a"],
+    ),
+    (
+        Pair | Person | int,
+        {"anyOf": [{"$ref": "#/$defs/Pair"}, {"$ref": "#/$defs/Person"}, {"type": "integer"}]},
+        {"name": "A"},
+        Person("A"),
+    ),
+    (
+        set[int] | list[int],
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
+                {"type": "array", "items": {"type": "integer"}},
+            ]
+        },
+        [1, 1],
+        [1, 1],
+    ),
+    (set[Point], {"type": "array", "items": {"$ref": "#/$defs/Point"}, "uniqueItems": True}, [[1]], {Point(1)}),
+    (
+        dict[str, list[tuple[Mood, Point | None]]],
+        {
+            "type": "object",
+            "additionalProperties": {
+                "type": "array",
+                "items": {
+                    "type": "array",
+                    "prefixItems": [
+                        {"type": "string", "enum": ["z", "a"]},
+                        {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]},
+                    ],
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+            },
+        },
+        {"a": [["z", [1]], ["a", None]]},
+        {"a": [(Mood.UP, Point(1)), (Mood.DOWN, None)]},
+    ),
 ]
 
 
@@ -177,18 +338,19 @@ def test_a_type_has_its_schema_and_takes_what_the_schema_says(
 ) -> None:
     """The schema is as told, names in source order, and is good JSON Schema; JSON that fits it becomes the value."""
     types = Types()
-    made = types.schema(hint)
+    shape = types.shape(hint)
+    made = types.schema(shape)
     whole = {**made, "$defs": types.defs}
     Draft202012Validator.check_schema(whole)
     Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(given)
-    typed = msgspec.json.decode(json.dumps(given), type=hint)
+    typed = msgspec.json.decode(json.dumps(given), type=shape, dec_hook=hook)
     assert (json.dumps(made), typed, type(typed)) == (json.dumps(schema), value, type(value))
 
 
 def test_literals_that_python_takes_for_equal_are_told_apart() -> None:
     """Literal[1] and Literal[True] in one tool keep their own values."""
     types = Types()
-    enums = [types.schema(hint)["enum"] for hint in (Literal[1], Literal[True])]
+    enums = [types.schema(types.shape(hint))["enum"] for hint in (Literal[1], Literal[True])]
     assert json.dumps(enums) == "[[1], [true]]"
 
 
@@ -201,47 +363,54 @@ class Lost:
     where: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
 
+class Sentinel(enum.Enum):
+    ABSENT = object()
+
+
+class Nobody(enum.Enum):
+    """Has no members."""
+
+
+CONVERT = "take a type that JSON has, and convert it in the tool"
+VALUES = "give it numbers or text for values"
+HASH = "take a list, or make the class frozen"
+OWN = "use a dataclass, or a type of JSON"
+
+
 @pytest.mark.parametrize(
-    ("hint", "why"),
+    ("hint", "why", "remedy"),
     [
-        (Plain, "Plain has no JSON Schema; use a dataclass, or a type of JSON"),
-        (list[Plain], "Plain has no JSON Schema"),
-        (type[int], "has no JSON Schema"),
-        (complex, "complex has no JSON Schema"),
-        (memoryview, "a value of memoryview can't be written as JSON"),
-        (msgspec.Raw, "a value of raw can't be written as JSON"),
-        (Literal[1.5], "Literal may only contain"),
-        (datetime.date | str, "Type unions may not contain more than one str-like type"),
-        (Person | Pair, "Type unions may not contain more than one dataclass or attrs type"),
-        (Lost, "name 'Nowhere' is not defined"),
-        (dict[Point, int], "the names in an object are text or numbers"),
-        (dict[bool, int], "the names in an object are text or numbers"),
-        ("no type", "Type ''no type'' is not supported"),
+        (Plain, "Plain has no JSON Schema", OWN),
+        (list[Plain], "Plain has no JSON Schema", OWN),
+        (type[int], "type has no JSON Schema", OWN),
+        (complex, "complex has no JSON Schema", OWN),
+        (memoryview, "a value of memoryview can't be written as JSON", CONVERT),
+        (msgspec.Raw, "a value of raw can't be written as JSON", CONVERT),
+        (Sentinel, "Sentinel has no values, or some that JSON does not have", VALUES),
+        (Nobody, "Nobody has no values, or some that JSON does not have", VALUES),
+        (set[list[int]], "a set can't hold what has no hash", HASH),
+        (frozenset[Pair], "a set can't hold what has no hash", HASH),
+        (set[pydantic.BaseModel], "a set can't hold what has no hash", HASH),
+        (Lost, "Lost: name 'Nowhere' is not defined", "define it where the class can see it"),
+        (list[Holder[Plain]], "Holder.held: Plain has no JSON Schema", OWN),
+        (
+            Pair | Holder[Literal[Sentinel.ABSENT]],
+            "Holder.held: Literal has no values, or some that JSON does not have",
+            VALUES,
+        ),
+        (
+            Annotated[str, annotated_types.Ge(1)],
+            "Can only set `ge` on a numeric type - type `typing.Annotated[str, msgspec.Meta(ge=1)]` is invalid",
+            CONVERT,
+        ),
+        (dict[Point, int], "the names in an object are text or numbers", CONVERT),
+        (dict[bool, int], "the names in an object are text or numbers", CONVERT),
+        ("no type", "Type ''no type'' is not supported", CONVERT),
     ],
 )
-def test_a_type_without_a_schema_is_told(hint: Any, why: str) -> None:
-    """A type that JSON can't describe is refused with the reason."""
+def test_a_type_without_a_schema_is_told(hint: Any, why: str, remedy: str) -> None:
+    """A type that JSON can't describe is refused with the reason, and what to do."""
+    types = Types()
     with pytest.raises(NoSchema) as caught:
-        Types().schema(hint)
-    assert why in str(caught.value)
-
-
-def test_literals_are_found_in_classes_that_hold_themselves() -> None:
-    """The values of every Literal are found, in source order, each class looked at once."""
-    assert list(literals(dict[str, list[Person] | Literal[2, 1]], set())) == [("z", "a"), (2, 1)]
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (5, {"default": 5}),
-        (Mood.UP, {"default": "z"}),
-        (Pair(1, 2), {"default": {"left": 1, "right": 2}}),
-        (datetime.date(2024, 2, 29), {"default": "2024-02-29"}),
-        (object(), {}),
-        (float("nan"), {}),
-    ],
-)
-def test_a_default_is_told_where_it_is_json(value: object, told: dict[str, Any]) -> None:
-    """A default is written as JSON; a sentinel or NaN is not told."""
-    assert default(value) == told
+        types.schema(types.shape(hint))
+    assert (str(caught.value), caught.value.remedy) == (why, remedy)

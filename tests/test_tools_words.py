@@ -74,11 +74,14 @@ def test_names_are_listed_up_to_fifty() -> None:
         ("d" * 61, ""),
         ("c" * 59, ""),
         ("", ""),
+        ("zipCode", "; did you mean 'zip_code'?"),
+        ("a_b", "; did you mean 'ab'?"),
     ],
 )
 def test_the_nearest_name_is_suggested(name: str, found: str) -> None:
-    """The nearest known name is suggested, whatever its case; none for a name that is far off or very long."""
-    assert near(name, ["country", "city", "d" * 60, "c" * 61]) == found
+    """The nearest known name is suggested, whatever its case and underscores; none that is far off or very long."""
+    known = ["country", "city", "d" * 60, "c" * 61, "zip_code", "a_bc", "ab"]
+    assert near(name, known) == found
 
 
 def test_an_exception_that_cannot_speak_says_nothing() -> None:

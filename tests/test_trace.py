@@ -46,6 +46,7 @@ def answered(one: str, name: str, arguments: Any, outcome: str | None, content: 
         "outcome": outcome,
         "content": content,
         "code": "",
+        "usage": None,
         "returned_at": at,
     }
 

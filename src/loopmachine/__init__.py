@@ -4,6 +4,7 @@
 """
 
 from loopmachine import errors, events, guards, notices, requests, updates
+from loopmachine.blocks import ImageBlock, TextBlock
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import Denied, ModelError
 from loopmachine.history import History
@@ -13,15 +14,18 @@ from loopmachine.loop import Loop
 from loopmachine.machine import Advance, advance, replay
 from loopmachine.records import Call, CallResult, Decision, Resolution, Snapshot, Turn
 from loopmachine.result import Result, Status
+from loopmachine.subrun import loop_tool
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken, Context, Tool, tool
-from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN
 
 __version__ = "0.1.0"  # as in pyproject.toml, which a test compares: to look it up costs 25 ms
 
 __all__ = [
     "ANTHROPIC",
+    "GEMINI",
     "OPENAI_CHAT",
+    "OPENAI_RESPONSES",
     "PLAIN",
     "TOOL_LOOP",
     "Advance",
@@ -34,6 +38,7 @@ __all__ = [
     "Definition",
     "Denied",
     "History",
+    "ImageBlock",
     "Loop",
     "ModelError",
     "Policy",
@@ -44,6 +49,7 @@ __all__ = [
     "Spend",
     "State",
     "Status",
+    "TextBlock",
     "Tool",
     "Turn",
     "Usage",
@@ -51,6 +57,7 @@ __all__ = [
     "errors",
     "events",
     "guards",
+    "loop_tool",
     "notices",
     "replay",
     "requests",

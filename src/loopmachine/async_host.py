@@ -28,8 +28,8 @@ from loopmachine.requests import (
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
 from loopmachine.tools.signature import is_async
+from loopmachine.tools.timeouts import Outcome, outcome_of
 
-Outcome = tuple[Any, BaseException | None]  #: what a child brought, and what it raised
 Child = asyncio.Future[Outcome]
 DEADLINE = "cut short at the deadline"
 STOPPED = "cut short by a cancel or a spent budget"
@@ -111,7 +111,7 @@ class AsyncHost(Host):
             return
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
-        running = asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, _called, function)
+        running = asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, outcome_of, function)
         self.children[running] = what
 
     async def ask_approval(self, request: AskApproval, approve: Callable[[Call], Any]) -> None:
@@ -228,13 +228,5 @@ async def _awaited(awaitable: Awaitable[Any]) -> Outcome:
         return await awaitable, None
     except asyncio.CancelledError:
         raise
-    except BaseException as raised:
-        return None, raised
-
-
-def _called(function: Callable[[], Any]) -> Outcome:
-    """A future can't hold every exception, such as StopIteration."""
-    try:
-        return function(), None
     except BaseException as raised:
         return None, raised

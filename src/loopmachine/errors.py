@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 
 class LoopError(Exception):
@@ -43,11 +44,18 @@ class ReplayDiverged(LoopError):
 class ModelError(LoopError):
     """Raised by a model callable to say what failed and whether asking again may help.
 
-    ``code`` is a short name such as ``"rate_limit"``; ``retry_after`` is in seconds.
+    ``code`` is a short name such as ``"rate_limit"``; ``retry_after`` is in seconds. ``timed_out``: it was given up at
+    the run's deadline, which ends the run ``time_budget``.
     """
 
     def __init__(
-        self, code: str, message: str = "", *, retryable: bool = False, retry_after: float | None = None
+        self,
+        code: str,
+        message: str = "",
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        timed_out: bool = False,
     ) -> None:
         if retry_after is not None and not 0 <= retry_after < math.inf:
             raise ValueError(f"ModelError: retry_after must be finite seconds from 0 on or None, not {retry_after!r}")
@@ -55,6 +63,7 @@ class ModelError(LoopError):
         self.message = str(message)
         self.retryable = retryable
         self.retry_after = retry_after
+        self.timed_out = timed_out
         super().__init__(f"{code}: {message}" if message else self.code)
 
 
@@ -65,6 +74,26 @@ class Denied(LoopError):
         self.code = str(code)
         self.message = str(message)
         super().__init__(f"{code}: {message}" if message else self.code)
+
+
+class ToolFailed(LoopError):
+    """Raised by a tool that failed and says so in its own words: the call is ``failed`` with exactly this text.
+
+    Whatever ``Policy.error_text`` says, which is for what a tool did not mean to raise. ``code`` is for programs.
+    """
+
+    outcome: ClassVar[str] = "failed"
+
+    def __init__(self, message: str, code: str = "") -> None:
+        self.message = str(message)
+        self.code = str(code)
+        super().__init__(self.message)
+
+
+class ToolInterrupted(ToolFailed):
+    """The same for a tool that stopped at the run's cancel or deadline: the call is ``interrupted``."""
+
+    outcome = "interrupted"
 
 
 class InvalidTool(LoopError, TypeError):

@@ -92,12 +92,19 @@ class ApprovalGiven(Event):
 
 @attrs.frozen
 class CallReturned(Event):
-    """A running call brought a result. ``usage`` is that of a sub-run, its fields None where it did not say."""
+    """A running call brought a result. ``usage`` is what the call spent, that of its result where none is given.
+
+    Its fields are None where somebody did not say.
+    """
 
     answers: ClassVar[bool] = True
     result: CallResult
     usage: Usage | None = None
     at: float = attrs.field(kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.usage is None and self.result.usage is not None:
+            object.__setattr__(self, "usage", self.result.usage)
 
 
 @attrs.frozen

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from loopmachine import rules
 from loopmachine.events import CallLost, Event
-from loopmachine.records import FINAL, LOST, MALFORMED, QUEUED, REFUSED, RUNNING, TRUNCATED, Snapshot
+from loopmachine.kinds import FINAL, MALFORMED, REFUSED, TRUNCATED
+from loopmachine.records import LOST, QUEUED, RUNNING, Snapshot
 
 # These three need no event, and the rules that share them are theirs too.
 usage_missing = rules.usage_missing

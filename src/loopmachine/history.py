@@ -45,7 +45,7 @@ class Log(Sequence[T], Generic[T]):
     def __getitem__(self, place: slice) -> tuple[T, ...]: ...
     def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
         if isinstance(place, slice):
-            return tuple(self._items[i] for i in range(*place.indices(self._length)))
+            return tuple(self._items[: self._length][place])
         if not -self._length <= place < self._length:
             raise IndexError(f"place {place} in a log of {self._length}")
         return self._items[place % self._length]
@@ -56,7 +56,7 @@ class Log(Sequence[T], Generic[T]):
             yield items[place]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Log) and tuple(self) == tuple(other)
+        return isinstance(other, Log) and self._items[: self._length] == other._items[: other._length]
 
     def __hash__(self) -> int:
         return hash(tuple(self))
@@ -71,45 +71,44 @@ class Log(Sequence[T], Generic[T]):
 class EventLog:
     """The events a machine took, each with the rows that it took: append-only and shared, as Log is.
 
-    Two lists and no pair an event: what lives as long as a run costs its garbage collector.
+    Events and rows in turn, and no pair an event: what lives as long as a run costs its garbage collector.
     """
 
-    __slots__ = ("_events", "_length", "_rows")
+    __slots__ = ("_end", "_items")
 
     def __init__(self, taken: Iterable[tuple[Any, tuple[str, ...]]] = ()) -> None:
-        self._events: list[Any] = []
-        self._rows: list[tuple[str, ...]] = []
-        for event, rows in taken:
-            self._events.append(event)
-            self._rows.append(rows)
-        self._length = len(self._events)
+        self._items: list[Any] = [part for event, rows in taken for part in (event, rows)]
+        self._end = len(self._items)
 
     def append(self, event: Any, rows: tuple[str, ...]) -> EventLog:
         """This log and one more event."""
-        events, length = self._events, self._length
-        if len(events) == length:
-            events.append(event)
-            if events[length] is event:  # another thread may have appended to this length meanwhile
-                self._rows.append(rows)
+        items, end = self._items, self._end
+        if len(items) == end:
+            items += (event, rows)
+            if items[end] is event:  # another thread may have appended to this length meanwhile
                 log: EventLog = _blank(EventLog)
-                log._events, log._rows, log._length = events, self._rows, length + 1
+                log._items, log._end = items, end + 2
                 return log
-        return EventLog([*self, (event, rows)])
+        fork: EventLog = _blank(EventLog)
+        fork._items, fork._end = [*items[:end], event, rows], end + 2
+        return fork
 
     def __len__(self) -> int:
-        return self._length
+        return self._end // 2
 
     def __iter__(self) -> Iterator[tuple[Any, tuple[str, ...]]]:
-        for place in range(self._length):
-            yield self._events[place], self._rows[place]
+        items = self._items
+        for place in range(0, self._end, 2):
+            yield items[place], items[place + 1]
 
     @property
     def latest(self) -> tuple[str, ...]:
         """The rows that the last event took."""
-        return self._rows[self._length - 1]
+        rows: tuple[str, ...] = self._items[self._end - 1]
+        return rows
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EventLog) and list(self) == list(other)
+        return isinstance(other, EventLog) and self._items[: self._end] == other._items[: other._end]
 
     def __hash__(self) -> int:
         return hash(tuple(self))
@@ -202,6 +201,24 @@ class History(Sequence[dict[str, Any]]):
         history: History = _blank(History)
         history._entries = self._entries.append(entry)
         return history
+
+    def tail(self, most: int) -> History:
+        """The latest entries that are at most ``most`` messages: a call and its result are never cut apart.
+
+        It begins with what a user said, as providers demand, wherever these messages hold such. The system text is
+        no part of a history. Raises ValueError where ``most`` is no whole number from 0 on.
+        """
+        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
+            raise ValueError(f"tail: the number of messages must be a whole number from 0 on, not {most!r}")
+        kept: list[Any] = []
+        for entry in reversed(self.entries):
+            most -= len(entry)
+            if most < 0:
+                break
+            kept.append(entry)
+        kept.reverse()
+        heard = (at for at, entry in enumerate(kept) if entry.messages()[0]["kind"] == "user")
+        return History(kept[next(heard, 0) :])
 
     def __len__(self) -> int:
         return sum(len(entry) for entry in self.entries)

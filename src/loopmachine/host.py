@@ -14,11 +14,11 @@ from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Eve
 from loopmachine.limits import Budget
 from loopmachine.loop import Loop, Price, log_warning
 from loopmachine.records import Call, CallResult, Decision
-from loopmachine.requests import AskModel
+from loopmachine.requests import AskModel, InterruptCalls, StartCalls
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
 from loopmachine.tools.signature import is_async
-from loopmachine.wire import PLAIN
+from loopmachine.wire import PLAIN, Wire
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +33,16 @@ _logger = logging.getLogger("loopmachine")
 
 
 _DRIVEN = "this loop is being driven by another host; one loop, one host at a time"
+
+
+def spoken(model: Any, wire: Wire | None) -> Wire | None:
+    """The wire to speak with a model: what is given, or its own where it has one, as the adapters have."""
+    own = getattr(model, "wire", None)
+    if not isinstance(own, Wire):
+        return wire
+    if wire not in (None, own):
+        raise TypeError(f"wire: {model!r} speaks {own!r}, not {wire!r}; leave wire= out")
+    return own
 
 
 def _nothing() -> None:
@@ -68,7 +78,7 @@ class Host(ABC):
         _check_callables(cancel=cancel, approve=approve, observe=observe, clock=clock)
         _check_sync(cancel=cancel, observe=observe, clock=clock)
         self.model = model
-        self.arity = _arity(model)
+        self.arity = arity_of(model)
         self.cancel = cancel
         self.approve = approve
         self.observe = observe
@@ -88,11 +98,13 @@ class Host(ABC):
         _check_callables(price=price)
         _check_sync(price=price)
         if loop is None:
+            given["wire"] = spoken(self.model, given.get("wire")) or PLAIN
             return Loop(**given, budget=budget, context=context, price=price, cancel=self.cancel, at=self.clock())
         if not isinstance(loop, Loop):
             raise TypeError(f"loop must be a Loop, such as result.loop, not {loop!r}")
         if loop.driven:
             raise RuntimeError(_DRIVEN)
+        spoken(self.model, loop.wire)
         if given:
             raise TypeError(f"{', '.join(given)}: what made the loop can't be given beside loop=")
         if budget is not None and not isinstance(budget, Budget):
@@ -143,12 +155,14 @@ class Host(ABC):
                 _logger.exception("the observer raised; the run goes on")
 
     def progress(self, call: Call) -> Callable[..., None] | None:
-        """What ``Context.progress`` of a call tells the observer, if there is one."""
+        """What ``Context.progress`` of a call tells the observer, if there is one, until the call has its result."""
         if self.observe is None:
             return None
 
         def report(done: float, total: float | None = None, text: str = "") -> None:
-            self.notice(notices.Progress(call, done, total, text))
+            running = [one.calls for one in self.loop.waiting if isinstance(one, StartCalls | InterruptCalls)]
+            if any(call in calls for calls in running):
+                self.notice(notices.Progress(call, done, total, text))
 
         return report
 
@@ -196,7 +210,7 @@ def _decision(call: Call, verdict: Any) -> Decision:
     raise TypeError(f"approve must return True, False, a reason (text) or None, not {verdict!r}")
 
 
-def _arity(model: Callable[..., Any]) -> int:
+def arity_of(model: Callable[..., Any]) -> int:
     """How many of (messages, tools, ask) a model takes: its parameters without a default, 2 for ``*args``."""
     if not callable(model):
         raise TypeError(f"model must be callable, not {model!r}")

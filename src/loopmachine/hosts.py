@@ -15,7 +15,7 @@ from loopmachine.events import Resumed
 from loopmachine.history import History
 from loopmachine.host import Approve, Cancel, Clock, Observe
 from loopmachine.limits import Budget, Policy
-from loopmachine.loop import Loop, Price
+from loopmachine.loop import Loop, Price, Prompt
 from loopmachine.result import Result
 from loopmachine.sync_host import SyncHost
 from loopmachine.table import TOOL_LOOP
@@ -24,7 +24,7 @@ from loopmachine.wire import PLAIN, Wire
 
 def run(
     model: Callable[..., Any],
-    prompt: str | None = None,
+    prompt: Prompt | None = None,
     *,
     tools: Iterable[Any] = (),
     budget: Budget | None = None,
@@ -43,22 +43,17 @@ def run(
 ) -> Result:
     """Run the loop to its end, or to a rest that somebody else must answer (``result.finished`` is False).
 
-    ``model(messages, tools)`` returns a reply in the shape of ``wire``; it raises ModelError or anything else.
+    ``model(messages, tools)`` returns a reply in the shape of ``wire``; it raises ModelError or anything else. A model
+    that has a ``wire``, as those of ``loopmachine.models``, is spoken to in that.
+    ``prompt`` is text, or a list of messages in that shape, system text among them, each call with its result.
     ``cancel``: a CancelToken or any ``() -> bool``. ``approve(call) -> True | False | reason | None``.
     ``price(usage) -> US dollars | None``. ``observe(notice)`` gets each Advance, and Progress and Warning records.
     ``loop=`` goes on from an existing loop; what made it can't be given beside it, a new budget can.
     Only what is no Exception passes through, after running tools have ended; and what ``cancel``, ``approve`` or
     ``clock`` raise. The loop can go on from there.
     """
-    made = {
-        "prompt": prompt,
-        "tools": tools,
-        "policy": policy,
-        "wire": wire,
-        "history": history,
-        "system": system,
-        "definition": definition,
-    }
+    made: dict[str, Any] = {"prompt": prompt, "tools": tools, "policy": policy, "wire": wire}
+    made |= {"history": history, "system": system, "definition": definition}
     host = SyncHost(model, cancel, approve, observe, clock)
     driven = host.loop_of(loop, made, budget, context, price)
     return host.run(driven, None if loop is None else Resumed(budget, at=host.clock()))
@@ -66,7 +61,7 @@ def run(
 
 async def run_async(
     model: Callable[..., Any],
-    prompt: str | None = None,
+    prompt: Prompt | None = None,
     *,
     tools: Iterable[Any] = (),
     budget: Budget | None = None,
@@ -90,15 +85,8 @@ async def run_async(
     """
     from loopmachine.async_host import AsyncHost
 
-    made = {
-        "prompt": prompt,
-        "tools": tools,
-        "policy": policy,
-        "wire": wire,
-        "history": history,
-        "system": system,
-        "definition": definition,
-    }
+    made: dict[str, Any] = {"prompt": prompt, "tools": tools, "policy": policy, "wire": wire}
+    made |= {"history": history, "system": system, "definition": definition}
     host = AsyncHost(model, cancel, approve, observe, clock)
     driven = host.loop_of(loop, made, budget, context, price)
     return await host.run(driven, None if loop is None else Resumed(budget, at=host.clock()))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 from typing import Final as Constant
 
 import attrs
@@ -97,6 +98,9 @@ class Policy:
         _refuse("Policy", faults)
 
 
+_TOKENS: Constant = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+
+
 @attrs.frozen(kw_only=True)
 class Usage:
     """What a model reports of one step. None means not reported, which is never taken for zero."""
@@ -110,7 +114,7 @@ class Usage:
 
     def __attrs_post_init__(self) -> None:
         faults = []
-        for field in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
+        for field in _TOKENS:
             value = getattr(self, field)
             if value is not None and (not _is_count(value) or value < 0):
                 faults.append(f"{field} must be a whole number from 0 on or None, not {value!r}")
@@ -125,6 +129,25 @@ class Usage:
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
+
+    @classmethod
+    def total(cls, usages: Iterable[Usage]) -> Usage:
+        """All of these together: a field that one of them does not report is None; of none at all each is zero.
+
+        ``model`` is the name that all of them give, blank where they give several.
+        """
+        parts = tuple(usages)
+        tokens = {field: _sum([getattr(part, field) for part in parts], 0) for field in _TOKENS}
+        cost = _sum([part.cost_usd for part in parts], 0.0)
+        if cost is not None:
+            cost = min(cost, sys.float_info.max)  # finite numbers may have no finite sum
+        models = {part.model for part in parts}
+        return cls(**tokens, cost_usd=cost, model=models.pop() if len(models) == 1 else "")
+
+
+def _sum(amounts: list[Any], start: float) -> Any:
+    """The sum, None where one of them is unknown."""
+    return None if None in amounts else sum(amounts, start)
 
 
 @attrs.frozen(kw_only=True)

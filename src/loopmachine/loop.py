@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import attrs
 
-from loopmachine import codec, notices
+from loopmachine import codec, notices, rules
+from loopmachine.bills import Bills
 from loopmachine.definition import Definition
 from loopmachine.errors import ModelError
 from loopmachine.events import Event, ModelFailed, ModelReplied
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History, Ids
-from loopmachine.limits import Budget, Policy, Usage
+from loopmachine.limits import Budget, Policy, Spend, Usage
 from loopmachine.machine import Advance, live, outstanding, replay, step
 from loopmachine.records import Call, CallResult, Exchange, Snapshot, Turn, UserMessage
 from loopmachine.requests import AskModel, Request
@@ -24,10 +27,12 @@ from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import Context, Toolbox
 from loopmachine.tools.words import said_by
 from loopmachine.wire import PLAIN, WIRES, Encoding, Messages, Wire
+from loopmachine.wire.given import opened
 
 FORMAT = 1  #: of the JSON that ``to_json`` writes
 
 Price = Callable[[Usage], float | None]
+Prompt = str | Sequence[Any]  #: text, or messages in the shape of the wire
 ErrorText = str | Callable[[Exception], str]
 
 
@@ -41,7 +46,7 @@ class Loop:
 
     def __init__(
         self,
-        prompt: str | None = None,
+        prompt: Prompt | None = None,
         *,
         tools: Iterable[Any] = (),
         budget: Budget | None = None,
@@ -57,12 +62,13 @@ class Loop:
     ) -> None:
         chosen = Policy() if policy is None else policy
         limits = Budget() if budget is None else budget
-        for name, value, kind in (("policy", chosen, Policy), ("budget", limits, Budget)):
+        for name, value, kind in (("policy", chosen, Policy), ("budget", limits, Budget), ("wire", wire, Wire)):
             _must_be(name, value, kind)
         error_text = chosen.error_text
         if callable(error_text):  # which is no part of a snapshot
             chosen = attrs.evolve(chosen, error_text="message")
         _must_be("definition", definition, Definition)
+        prompt, history, system = opened(wire, prompt, history, system)
         start = _start(prompt, history, definition.initial, at).but(budget=limits, policy=chosen)
         self._assemble(start, tools, error_text, wire, system, context, price, cancel, definition)
 
@@ -95,11 +101,12 @@ class Loop:
         self.warn: Callable[[notices.Warning], None] = log_warning
         self.hosts: dict[str, Any] = {}  #: the host that drives it, under "host"
         self.observer_failed = False  #: which is reported once
+        self.bills = Bills()  #: what running calls say that they spent
         self.snapshot = self._start = start
         self._machine = live(definition)
         #: all outstanding requests as the machine made them, an AskModel without its messages
         self.waiting: tuple[Request, ...] = outstanding(definition, start)
-        self._encoding = Encoding(wire, system)
+        self._encoding = Encoding(wire, system, _warning(self))
         self._offer = [freeze(tool) for tool in wire.offer(self.toolbox.schemas())]
 
     # --- what it wants, and what it is told ---------------------------------------------------------------
@@ -131,6 +138,8 @@ class Loop:
     def shown(self, event: Event) -> Advance:
         """``send`` for the host."""
         asked = self.waiting
+        if self.bills:
+            event = self.bills.told(event)
         self.take(event)
         snapshot = self.snapshot.but()  # one of the observer's own, whatever is done to it
         return Advance(snapshot, snapshot.log.latest, event, asked, self.waiting)
@@ -138,6 +147,8 @@ class Loop:
     def take(self, event: Event) -> None:
         """``send`` for a host that has nobody to show the Advance to."""
         before = self.snapshot
+        if self.bills:
+            event = self.bills.told(event)
         after = step(self._machine, self.definition, before, event, self.waiting)
         waiting = outstanding(self.definition, after)
         if self.snapshot is not before:
@@ -145,11 +156,13 @@ class Loop:
                 f"another event was sent while {type(event).__name__} was taken, which is not in the log"
             )
         self.snapshot, self.waiting = after, waiting
+        if self.bills:
+            self.bills.paid(event)
 
     def asking(self, ask: AskModel) -> AskModel:
         """The request with what the model is to be given, all of it its own to do anything with."""
         told = {"messages": self.messages(), "tools": self.tools(ask), "system": self.wire.aside(self.system)}
-        return attrs.evolve(ask, **told, cancel=self.cancel)
+        return attrs.evolve(ask, **told, cancel=self.cancel, clock=self._clock)
 
     def messages(self) -> Messages:
         """The history in the wire's shape: a list of your own, made where you look."""
@@ -181,7 +194,8 @@ class Loop:
     def failure(self, error: BaseException, *, at: float, timed_out: bool = False) -> ModelFailed:
         """What it means that asking the model raised: only a ModelError can say that it may be asked again."""
         if isinstance(error, ModelError):
-            return ModelFailed(error.code, error.message, error.retryable, error.retry_after, timed_out, at=at)
+            late = timed_out or error.timed_out
+            return ModelFailed(error.code, error.message, error.retryable, error.retry_after, late, at=at)
         return ModelFailed(type(error).__name__, said_by(error), timed_out=timed_out, at=at)
 
     def _priced(self, usage: Usage, price: Price) -> Usage:
@@ -198,21 +212,23 @@ class Loop:
 
     def perform(self, call: Call, *, progress: Callable[..., None] | None = None) -> CallResult:
         """Run a sync tool for a granted call; whatever it raises becomes a result that says so."""
-        return self.toolbox.perform(
+        result = self.toolbox.perform(
             call,
             self._context(call, progress),
             error_text=self.error_text,
             max_chars=self.snapshot.policy.max_result_chars,
         )
+        return self.bills.billed(result) if self.bills else result
 
     async def perform_async(self, call: Call, *, progress: Callable[..., None] | None = None) -> CallResult:
         """The same for an async tool. A CancelledError passes through."""
-        return await self.toolbox.perform_async(
+        result = await self.toolbox.perform_async(
             call,
             self._context(call, progress),
             error_text=self.error_text,
             max_chars=self.snapshot.policy.max_result_chars,
         )
+        return self.bills.billed(result) if self.bills else result
 
     # --- the run as a whole -------------------------------------------------------------------------------
 
@@ -263,15 +279,44 @@ class Loop:
         loop.waiting = outstanding(definition, loop.snapshot)
         return loop
 
+    @property
+    def _clock(self) -> Callable[[], float]:
+        """That of the host, whose deadline it is."""
+        clock: Callable[[], float] = self.hosts["host"].clock if self.driven else time.monotonic
+        return clock
+
     def _context(self, call: Call, progress: Callable[..., None] | None) -> Context:
         if not self.toolbox.takes_context(call):
             return _NOBODYS
         return Context(
-            data=self.context, call=call, cancel=self.cancel, deadline=self.snapshot.deadline, progress=progress
+            data=self.context,
+            call=call,
+            calls=self.snapshot.calls,
+            cancel=self.cancel,
+            deadline=self.snapshot.deadline,
+            clock=self._clock,
+            budget=self.snapshot.budget,
+            spend=self._spend,
+            bill=self.bills.add,
+            progress=progress,
         )
 
+    def _spend(self) -> Spend:
+        """What is used by now, on the host's clock, what the machine was not told yet included."""
+        snapshot = self.snapshot
+        for usage in self.bills.unpaid():
+            snapshot = snapshot.but(**rules.with_usage(snapshot, usage))
+        seconds = snapshot.seconds(self.hosts["host"].clock() if self.driven else snapshot.clock)
+        return attrs.evolve(snapshot.spend, seconds=seconds)
 
-def _start(prompt: str | None, history: History | None, initial: str, at: float) -> Snapshot:
+
+def _warning(loop: Loop) -> Callable[[str], None]:
+    """What warns through a loop, and does not keep it."""
+    held = weakref.ref(loop)
+    return lambda said: kept.warn(notices.Warning(said)) if (kept := held()) else None
+
+
+def _start(prompt: Any, history: History | None, initial: str, at: float) -> Snapshot:
     said = History() if history is None else history
     if not isinstance(said, History):
         raise TypeError(f"history must be a History, such as result.history, not {type(said).__name__}")
@@ -279,7 +324,7 @@ def _start(prompt: str | None, history: History | None, initial: str, at: float)
         if not said.entries:
             raise ValueError("a run needs a prompt, or a history to go on from")
     elif not isinstance(prompt, str):
-        raise TypeError(f"prompt must be text, not {type(prompt).__name__}")
+        raise TypeError(f"prompt must be text or a list of messages, not {type(prompt).__name__}")
     elif not prompt.strip():
         raise ValueError("prompt must not be blank")
     else:

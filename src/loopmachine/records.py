@@ -7,8 +7,10 @@ from typing import Final as Constant
 
 import attrs
 
+from loopmachine import blocks
 from loopmachine.frozen import json_object, thaw
 from loopmachine.history import EventLog, History, Ids
+from loopmachine.kinds import what_a_turn_is
 from loopmachine.limits import Budget, Policy, Spend, Usage
 
 OUTCOMES: Constant = (
@@ -36,12 +38,15 @@ class Record:
 
     def but(self, **changes: Any) -> Self:
         """This record with other values in the fields named. Validators and defaults are not run again."""
-        fields = self.__dict__ | changes
-        if len(fields) != len(self.__dict__):
-            raise TypeError(f"{type(self).__name__} has no field {', '.join(changes.keys() - self.__dict__.keys())}")
+        fields = self.__dict__
         new = _blank(type(self))
-        _set(new, "__dict__", fields)
+        _fill(new, fields | changes)
+        if len(new.__dict__) != len(fields):
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(changes.keys() - fields.keys())}")
         return new
+
+
+_fill = Record.__dict__["__dict__"].__set__  #: gives a blank record its fields
 
 
 # --- what was said ------------------------------------------------------------------------------------
@@ -99,11 +104,15 @@ class CallResult:
     name: str
     outcome: str
     content: str
-    code: str = ""  #: of a denial
+    code: str = ""  #: of a denial, or of a tool's own failure
+    usage: Usage | None = attrs.field(default=None, kw_only=True)  #: what the call spent, where it asked a model itself
+    blocks_text: str | None = attrs.field(default=None, kw_only=True)  #: ``blocks`` as JSON; None: it is text alone
 
     def __attrs_post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
             raise ValueError(f"CallResult: outcome must be one of {', '.join(OUTCOMES)}, not {self.outcome!r}")
+        if self.blocks_text is not None and (wrong := blocks.fault(self.blocks_text)):
+            raise ValueError(f"CallResult: blocks_text must be JSON of text and image blocks: {wrong}")
 
     @classmethod
     def of(cls, call: Call, outcome: str, content: str, code: str = "") -> CallResult:
@@ -111,48 +120,22 @@ class CallResult:
         return cls(call.step, call.place, call.wire_id, call.name, outcome, content, code)
 
     @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """What the tool returned as blocks, new each time it is read; none where it returned text alone.
+
+        Each ``{"kind": "text", "text"}`` or ``{"kind": "image", "media_type", "data"}``, the data in base64.
+        """
+        return [] if self.blocks_text is None else thaw(self.blocks_text)
+
+    def message(self) -> dict[str, Any]:
+        """The PLAIN message."""
+        message = {"kind": "tool_result", "id": self.id, "content": self.content, "outcome": self.outcome}
+        return message if self.blocks_text is None else message | {"blocks": self.blocks}
+
+    @property
     def key(self) -> tuple[int, int]:
         """The identity of its call."""
         return self.step, self.place
-
-
-CALLS, FINAL, TRUNCATED, REFUSED, MALFORMED = "calls", "final", "truncated", "refused", "malformed"
-
-_CLAIMS: Constant[dict[str, str]] = {
-    FINAL: "stop end_turn stop_sequence completed final",
-    CALLS: "tool_calls tool_use function_call calls",
-    TRUNCATED: "length max_tokens max_output_tokens model_context_window_exceeded model_length incomplete pause_turn",
-    REFUSED: (
-        "content_filter refusal safety sensitive recitation blocklist prohibited_content spii image_safety language"
-    ),
-    MALFORMED: "malformed_function_call unexpected_tool_call malformed_response error abort",
-}
-#: What a provider's stop reason claims, told in the words of every wire, compared in lower case. A reason that
-#: is not here is kept word for word and claims nothing.
-STOP_REASONS: Constant[dict[str, str]] = {
-    reason: claim for claim, reasons in _CLAIMS.items() for reason in reasons.split()
-}
-
-
-def what_a_turn_is(stop: str, calls: int, text: str, fault: str) -> tuple[str, str]:
-    """The one table of what a turn is: its kind, and its fault where it can't be used.
-
-    An abort reason outranks everything; then what the turn holds decides, not what the reason claims.
-    """
-    claim = STOP_REASONS.get(stop.lower()) if stop else None
-    if claim == TRUNCATED or claim == REFUSED:
-        return claim, ""
-    if claim == MALFORMED:
-        return MALFORMED, fault or f"the provider stopped it: {stop}"
-    if fault:
-        return MALFORMED, fault
-    if calls:
-        return CALLS, ""
-    if claim == CALLS:
-        return MALFORMED, f"calls: the stop reason {stop!r} claims calls, but there are none"
-    if not text or text.isspace():
-        return MALFORMED, "text: it is blank and there are no calls"
-    return FINAL, ""
 
 
 @attrs.frozen
@@ -182,9 +165,16 @@ class Turn:
 
 @attrs.frozen
 class UserMessage:
-    """What the user said."""
+    """What the user said. In more than text it has a payload: the message, for the wire in whose shape it is."""
 
     text: str
+    payload_text: str | None = attrs.field(default=None, repr=False)
+    wire: str = attrs.field(default="", repr=False)
+
+    @property
+    def payload(self) -> Any:
+        """The message, new each time it is read."""
+        return None if self.payload_text is None else thaw(self.payload_text)
 
     def messages(self) -> list[dict[str, Any]]:
         """The PLAIN message."""
@@ -208,11 +198,7 @@ class Exchange:
             {"kind": "call", "id": call.wire_id, "name": call.name, "arguments": call.arguments}
             for call in self.turn.calls
         ]
-        results = [
-            {"kind": "tool_result", "id": one.id, "content": one.content, "outcome": one.outcome}
-            for one in self.results
-        ]
-        return [*said, *calls, *results]
+        return [*said, *calls, *[one.message() for one in self.results]]
 
     def __len__(self) -> int:
         return bool(self.turn.text) + 2 * len(self.results)

@@ -6,7 +6,8 @@ them fit: nothing is taken that was not asked for.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, Self
 
 import attrs
@@ -62,6 +63,7 @@ class AskModel(Request):
     tools: Any = attrs.field(default=(), eq=False, repr=False)
     system: Any = attrs.field(default=None, eq=False, repr=False)
     cancel: Any = attrs.field(default=None, eq=False, repr=False)  #: the host's cancel token
+    clock: Callable[[], float] = attrs.field(default=time.monotonic, eq=False, repr=False)  #: that of the deadline
 
     def misfit(self, event: Any) -> str:
         return _misplaced(self.step, event)

@@ -216,6 +216,8 @@ def same_calls(one: Turn, other: Turn) -> bool:
 
 def same_exchange(one: Exchange, other: Exchange) -> bool:
     """Two exchanges hold the same calls with the same results, whatever the ids."""
-    return same_calls(one.turn, other.turn) and [(result.outcome, result.content) for result in one.results] == [
-        (result.outcome, result.content) for result in other.results
-    ]
+    return same_calls(one.turn, other.turn) and _brought(one) == _brought(other)
+
+
+def _brought(exchange: Exchange) -> list[tuple[str, str, str | None]]:
+    return [(result.outcome, result.content, result.blocks_text) for result in exchange.results]

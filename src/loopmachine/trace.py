@@ -28,7 +28,7 @@ def own_results(snapshot: Snapshot) -> Iterator[CallResult]:
 def steps(definition: Definition, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Plain data: what each step brought, when (on the clock of ``at``), and what its calls brought."""
     results = {result.key: result for result in own_results(snapshot)}
-    returned = {event.result.key: event.at for event in snapshot.events if isinstance(event, CallReturned)}
+    returned = {event.result.key: event for event in snapshot.events if isinstance(event, CallReturned)}
     found: list[dict[str, Any]] = []
     for event, rows in snapshot.log:
         if isinstance(event, ModelReplied):
@@ -59,7 +59,8 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
     return attrs.asdict(usage) if usage else None
 
 
-def _call(call: Call, result: CallResult | None, returned_at: float | None) -> dict[str, Any]:
+def _call(call: Call, result: CallResult | None, returned: CallReturned | None) -> dict[str, Any]:
+    told = returned or result
     return {
         "id": call.id,
         "name": call.name,
@@ -67,7 +68,8 @@ def _call(call: Call, result: CallResult | None, returned_at: float | None) -> d
         "outcome": result.outcome if result else None,
         "content": result.content if result else None,
         "code": result.code if result else "",
-        "returned_at": returned_at,
+        "usage": _usage(told.usage if told else None),
+        "returned_at": returned.at if returned else None,
     }
 
 

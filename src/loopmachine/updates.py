@@ -20,10 +20,10 @@ from loopmachine.events import (
     ModelReplied,
     Resumed,
 )
+from loopmachine.kinds import MALFORMED
 from loopmachine.records import (
     ANSWERED,
     LOST,
-    MALFORMED,
     QUEUED,
     RUNNING,
     CallResult,
@@ -220,6 +220,8 @@ def abandon_running(snapshot: Snapshot, event: Resumed) -> Snapshot:
 def resolve(snapshot: Snapshot, event: CallsResolved) -> Snapshot:
     """Queue the resolved calls again, take their results, or answer them unknown."""
     words = {(word.step, word.place): word for word in event.resolutions}
+    for usage in [word.result.usage for word in event.resolutions if word.result is not None]:
+        snapshot = snapshot if usage is None else snapshot.but(**rules.with_usage(snapshot, usage))
 
     def resolved(flight: Flight) -> Flight:
         word = words.get(flight.call.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -10,18 +11,21 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
 from transitions import Machine
 
-from loopmachine import Budget, Snapshot, run, tool
+from loopmachine import OPENAI_CHAT, Budget, Snapshot, run, tool
 from loopmachine.events import CallReturned, CancelPolled, Event, ModelReplied
 from loopmachine.machine import Carrier, advance, build, live
 from loopmachine.records import Call, CallResult, Turn
 from loopmachine.table import TOOL_LOOP
+from loopmachine.tools import Context
 from tests.bench import peers
 
 ADD = tool(peers.add)
+NOBODY = Context()
 
 
 def ours(turns: int) -> None:
@@ -91,6 +95,52 @@ def memory(turns: int) -> float:
     return peak / turns
 
 
+def streamed(pieces: int) -> None:
+    """A call whose arguments come in so many pieces, put together."""
+    stream = OPENAI_CHAT.stream()
+    call = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": "12345678"}}
+    for _ in range(pieces):
+        stream.feed({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    stream.close(clean=True)
+    assert len(stream.turn().calls[0].arguments_text) == 8 * pieces
+
+
+def find(ticket_id: int, title: str, price: float, urgent: bool) -> None:
+    """Has four typed fields."""
+
+
+FIND, TYPES = tool(find), {"ticket_id": int, "title": str, "price": float, "urgent": bool}
+FIELDS: Any = TypedDict("FIELDS", TYPES)  # type: ignore[misc]  # the same four, as keyword arguments
+STRUCT: Any = msgspec.defstruct("STRUCT", list(TYPES.items()))
+RIGHT = {"ticket_id": 12345, "title": "the printer is on fire", "price": 118.4, "urgent": True}
+RIGHT_TEXT, WRONG_TEXT = json.dumps(RIGHT), json.dumps(RIGHT | {"ticket_id": "five", "urgent": "maybe"})
+
+
+def checked(calls: int) -> None:
+    """Arguments that fit, from their text to what the function is called with."""
+    for _ in range(calls):
+        text, _ = FIND.arguments.check(RIGHT_TEXT)
+        FIND.signature.bind(text or "", NOBODY)
+
+
+def converted(calls: int) -> None:
+    """The same arguments, parsed before, by msgspec alone: as what the function is called with."""
+    for _ in range(calls):
+        msgspec.convert(RIGHT, FIELDS)
+
+
+def converted_to_struct(calls: int) -> None:
+    """The same to the type that msgspec is fastest with."""
+    for _ in range(calls):
+        msgspec.convert(RIGHT, STRUCT)
+
+
+def refused(calls: int) -> None:
+    """Arguments of which two don't fit, to the sentence that says so."""
+    for _ in range(calls):
+        FIND.arguments.check(WRONG_TEXT)
+
+
 def imported(times: int) -> float:
     """Milliseconds of ``import loopmachine`` in a new process, compiled before as an installed package is; the best."""
     code = "import time; t = time.perf_counter(); import loopmachine; print((time.perf_counter() - t) * 1e3)"
@@ -109,9 +159,16 @@ def main(few: int = 100, many: int = 10_000, rounds: int = 60, imports: int = 9)
     mine, hand, peer = best(ours, few, rounds), best(peers.hand, few, rounds), best(peers.budgetloop_run, few, rounds)
     flat = best(ours, many, max(1, rounds // 20)) / mine
     kept = memory(many) / memory(few)
+    longer = 10 * best(streamed, 100 * many, 1) / best(streamed, 10 * many, 1)
+    checking, alone = best(checked, 10 * few, rounds), best(converted, 10 * few, rounds)
+    struct, refusing = best(converted_to_struct, 10 * few, rounds), best(refused, few, rounds)
     print(f"happy path, stock transitions classes to ours    {stock / fast:6.2f}   (at least 5)")
     print(f"one turn, the whole of run, to a loop by hand    {mine / hand:6.2f}   (at most 10; {mine:.1f} us)")
     print(f"one turn, the whole of run, to budgetloop        {mine / peer:6.2f}   (at most 0.5)")
     print(f"time a turn at {many:,} to that at {few}           {flat:6.2f}   (at most 1.25)")
     print(f"memory a turn at {many:,} to that at {few}         {kept:6.2f}   (at most 1.25)")
+    print(f"time of {100 * many:,} argument fragments to {10 * many:,} {longer:5.2f}   (at most 12)")
+    told = f"{checking:.1f} us; to a struct {checking / struct:.1f}"
+    print(f"valid arguments, checked, to msgspec.convert     {checking / alone:6.2f}   (at most 3; {told})")
+    print(f"invalid arguments, two of four, us               {refusing:6.0f}   (at most 150)")
     print(f"import loopmachine, ms                           {imported(imports):6.0f}   (at most 120)")

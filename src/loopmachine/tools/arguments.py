@@ -12,14 +12,14 @@ import msgspec
 
 from loopmachine.errors import InvalidTool
 from loopmachine.tools import fast
-from loopmachine.tools.compiling import compiled
+from loopmachine.tools.compiling import Compiler
 from loopmachine.tools.faults import MOST_FAULTS, Fault
 from loopmachine.tools.nodes import examine
-from loopmachine.tools.reading import DEEPEST, TOO_DEEP, NotJson, hazards, parse
+from loopmachine.tools.reading import DEEPEST, TOO_DEEP, NotJson, depth, hazards, parse
 from loopmachine.tools.words import cut, printable, said_by, show
 
 _encode = msgspec.json.Encoder().encode
-_PLACE: Constant = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
+_PLACE: Constant = re.compile(r"(.*) - at `(?:key` in `)?\$([^`]*)`", re.DOTALL)
 
 
 class Arguments:
@@ -30,7 +30,8 @@ class Arguments:
     """
 
     def __init__(self, name: str, schema: Mapping[str, Any], typed: Callable[[str], object]) -> None:
-        node, faults = compiled(schema)
+        compiler = Compiler(schema)
+        node, faults = compiler.whole(), compiler.faults
         if schema.get("type") != "object":
             faults.append(f"type: the arguments of a tool are an object, not {show(schema.get('type'))}")
         if faults:
@@ -38,8 +39,7 @@ class Arguments:
         self.name = name
         self._node = node
         self._typed = typed
-        short = fast.reader(schema)
-        self._read = None if short is None else short.decode
+        self._read = fast.reader(schema, compiler.node).decode
 
     def check(self, text: str) -> tuple[str | None, str]:
         """The arguments as canonical JSON, checked and coerced, defaults not filled in; or None and a sentence.
@@ -51,7 +51,7 @@ class Arguments:
 
     def _shortly(self, text: str) -> str | None:
         """The checked arguments where they need no coercion and nothing else to be looked at."""
-        if self._read is None or (len(text) > DEEPEST and text.count("[") + text.count("{") > DEEPEST):
+        if len(text) > DEEPEST and text.count("[") + text.count("{") > DEEPEST and depth(text) > DEEPEST:
             return None
         try:
             checked = _encode(self._read(text)).decode()
@@ -90,8 +90,10 @@ def refusal(error: Exception) -> str:
     said = cut(printable(said_by(error)), 400)
     if not isinstance(error, msgspec.ValidationError):
         return f"{type(error).__name__}: {said}"
-    told = _PLACE.fullmatch(said)
-    return f"{told[2].removeprefix('.') or 'the arguments'}: {told[1]}" if told else said
+    places = ""
+    while told := _PLACE.fullmatch(said):  # a class in a class: each says where it stands in the other
+        said, places = told[1], places + told[2]
+    return f"{places.removeprefix('.') or 'the arguments'}: {said}"
 
 
 def read(text: str) -> tuple[Any, list[Fault]]:

@@ -159,10 +159,7 @@ LIMITS: Constant[dict[str, tuple[str, Callable[[Any, Any], object], str]]] = {
 def compiled(schema: Mapping[str, Any]) -> tuple[Node, list[str]]:
     """The schema's node, and all that can't be checked in it, a sentence each."""
     compiler = Compiler(schema)
-    node = compiler.node(schema, ())
-    if not compiler.faults:
-        compiler.faults += circles(node)
-    return node, compiler.faults
+    return compiler.whole(), compiler.faults
 
 
 def circles(node: Node) -> list[str]:
@@ -188,7 +185,14 @@ class Compiler:
     faults: list[str] = attrs.field(factory=list)
     made: dict[int, Node] = attrs.field(factory=dict)
 
-    def node(self, schema: Any, path: tuple[str, ...]) -> Node:
+    def whole(self) -> Node:
+        """The node of the whole schema."""
+        node = self.node(self.root, ())
+        if not self.faults:
+            self.faults += circles(node)
+        return node
+
+    def node(self, schema: Any, path: tuple[str, ...] = ()) -> Node:
         """The node of a schema at this path of keywords and names."""
         if id(schema) in self.made and not isinstance(schema, bool):
             return self.made[id(schema)]

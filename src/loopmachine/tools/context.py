@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
+from loopmachine.limits import Budget, Spend, Usage
 from loopmachine.records import Call
 
 
@@ -89,8 +91,13 @@ class Context:
 
     data: Any = None  #: the caller's own object, given as ``run(context=...)``
     call: Call = Call("", "")  #: what the model asked for
+    calls: int = 0  #: how many calls the run has admitted so far, those of this turn included
     cancel: Callable[[], bool] | None = None  #: the run's cancel: a CancelToken, or what the caller gave
     deadline: float | None = None  #: when the run's time is spent, on the clock of the run
+    clock: Callable[[], float] = time.monotonic  #: that of the run, where ``run`` or ``run_async`` drives it
+    budget: Budget = Budget()  #: the run's limits
+    _spend: Callable[[], Spend] = Spend
+    _bill: Callable[[Call, Usage], None] | None = None
     _progress: Callable[..., None] | None = None
 
     @property
@@ -115,6 +122,23 @@ class Context:
         Other runs have it too: where several runs act on the same thing, put an id of the run before it.
         """
         return f"{self.call.step}.{self.call.place}:{self.call.id}"
+
+    @property
+    def spend(self) -> Spend:
+        """What the run has used of its budget by now, what its running calls told with ``add_usage`` included."""
+        return self._spend()
+
+    def add_usage(self, usage: Usage) -> None:
+        """Tell what this call has spent, as a tool that asks a model itself: it is spent from the run's budget.
+
+        Each time what came since the last; a field that is None is unknown and never zero. It is spent when the call
+        gets its result, whatever that is: the tool may raise, or be cut short. What is told after that is not.
+        Raises TypeError for what is no Usage.
+        """
+        if not isinstance(usage, Usage):
+            raise TypeError(f"add_usage takes a Usage, not {usage!r}")
+        if self._bill is not None:
+            self._bill(self.call, usage)
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Tell the observer how far this call has come, in units of your own."""

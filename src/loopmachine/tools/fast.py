@@ -1,19 +1,22 @@
 """The short way for arguments that need no coercion: a schema as a msgspec type, read in one pass.
 
-Only what msgspec checks exactly as ``nodes`` does is taken; any other schema has no short way.
+What msgspec does not check exactly as ``nodes`` does is a piece, which its node checks in that same pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
 from typing import Final as Constant
 
+import attrs
 import msgspec
 
 from loopmachine.tools.compiling import NOTES
+from loopmachine.tools.nodes import Examination, Node
+from loopmachine.tools.standins import StandIn, hook
 
 _LIMITS: Constant[dict[str, dict[str, str]]] = {
     "integer": {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"},
@@ -32,85 +35,108 @@ _TYPES: Constant[dict[str, Any]] = {
 }
 
 
-class NoShortWay(Exception):
-    """This schema is checked by its nodes only."""
+class _Hard(Exception):
+    """What msgspec would check in another way, or not at all."""
 
 
-def reader(schema: Mapping[str, Any]) -> msgspec.json.Decoder[Any] | None:
+@attrs.frozen
+class Piece:
+    """A part of a schema that its node checks."""
+
+    node: Node
+
+    def read(self, value: Any) -> Any:
+        """The value as the schema takes it, not coerced."""
+        taken, faults = Examination().at(self.node, value)
+        if faults:
+            raise ValueError
+        return taken
+
+
+def reader(schema: Mapping[str, Any], node: Callable[[Any], Node]) -> msgspec.json.Decoder[Any]:
     """A decoder that accepts only what the schema accepts; encoding what it gives leaves out what was not given.
 
-    It does not see names that are given twice. None where the schema has no short way, or is no closed object.
+    It does not see names that are given twice. ``node`` gives the nodes of the schema's parts.
     """
-    try:
-        if schema.get("additionalProperties") is not False:
-            return None
-        return msgspec.json.Decoder(_type(schema, schema, ()))
-    except (NoShortWay, TypeError, ValueError, NotImplementedError):  # msgspec knows no such type
-        return None
+    return msgspec.json.Decoder(_Types(schema, node).of(schema), dec_hook=hook)
 
 
-def _type(schema: Any, root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
-    if schema is False:
-        raise NoShortWay
-    said = {} if schema is True else {key: argument for key, argument in schema.items() if key not in NOTES}
-    if not said:
-        return Any
-    if said.keys() == {"$ref"}:
-        return _referred(said["$ref"], root, above)
-    if said.keys() == {"anyOf"}:
-        return reduce(or_, [_type(one, root, above) for one in said["anyOf"]])
-    if "enum" in said and said.keys() <= {"enum", "type"}:
-        return _values(said)
-    kind = said.pop("type", None)
-    if kind == "object":
-        return _object(said, root, above)
-    if not isinstance(kind, str):
-        raise NoShortWay
-    return _limited(kind, said, root, above)
+@attrs.frozen
+class _Types:
+    """Makes the types of one schema's parts."""
 
+    root: Mapping[str, Any]
+    node: Callable[[Any], Node]
 
-def _referred(reference: str, root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
-    start, _, name = reference.rpartition("/")
-    shared = root.get("$defs", {})
-    if start != "#/$defs" or name not in shared or reference in above:  # one that holds itself would never end
-        raise NoShortWay
-    return _type(shared[name], root, (*above, reference))
+    def of(self, schema: Any, above: tuple[str, ...] = ()) -> Any:
+        """The type that takes what the schema takes."""
+        try:
+            made = self._plain(schema, above)
+            msgspec.json.Decoder(made, dec_hook=hook)  # it says what it can't read
+            return made
+        except (_Hard, TypeError, ValueError, NotImplementedError):
+            return StandIn("Piece", Piece(self.node(schema)))
+
+    def _plain(self, schema: Any, above: tuple[str, ...]) -> Any:
+        if schema is False:
+            raise _Hard
+        said = {} if schema is True else {key: argument for key, argument in schema.items() if key not in NOTES}
+        if not said:
+            return Any
+        if said.keys() == {"$ref"}:
+            return self._referred(said["$ref"], above)
+        if said.keys() == {"anyOf"}:
+            return reduce(or_, [self.of(one, above) for one in said["anyOf"]])
+        if "enum" in said and said.keys() <= {"enum", "type"}:
+            return _values(said)
+        kind = said.pop("type", None)
+        if kind == "object":
+            return self._object(said, above)
+        if not isinstance(kind, str):
+            raise _Hard
+        return self._limited(kind, said, above)
+
+    def _referred(self, reference: str, above: tuple[str, ...]) -> Any:
+        start, _, name = reference.rpartition("/")
+        shared = self.root.get("$defs", {})
+        if start != "#/$defs" or name not in shared or reference in above:  # one that holds itself would never end
+            raise _Hard
+        return self._plain(shared[name], (*above, reference))
+
+    def _limited(self, kind: str, said: dict[str, Any], above: tuple[str, ...]) -> Any:
+        one = _TYPES.get(kind)
+        if kind == "array":
+            one = list[self.of(said.pop("items", True), above)]  # type: ignore[misc]  # a type made at run time
+        limits = _LIMITS[kind]
+        if said.keys() - limits.keys():
+            raise _Hard
+        metas = {limits[key]: argument for key, argument in said.items()}
+        return Annotated[one, msgspec.Meta(**metas)] if said else one
+
+    def _object(self, said: dict[str, Any], above: tuple[str, ...]) -> Any:
+        properties, others = said.pop("properties", {}), said.pop("additionalProperties", True)
+        required = said.pop("required", [])
+        if said or ((properties or required) and others is not False) or set(required) - properties.keys():
+            raise _Hard
+        if others is not False:
+            return dict[str, self.of(others, above)]  # type: ignore[misc]  # a type made at run time
+        fields: list[Any] = []
+        for place, (name, one) in enumerate(properties.items()):
+            kind = self.of(one, above)
+            needed = name in required
+            fields.append((f"f{place}", kind) if needed else (f"f{place}", kind, msgspec.UNSET))
+        return msgspec.defstruct(
+            "Arguments",
+            fields,
+            kw_only=True,
+            forbid_unknown_fields=True,
+            rename={f"f{place}": name for place, name in enumerate(properties)},
+        )
 
 
 def _values(said: Mapping[str, Any]) -> Any:
     members = said["enum"]
     exact = {"integer": int, "string": str, "boolean": bool}.get(said.get("type", ""), object)
     if "type" in said and not all(type(one) is exact for one in members):
-        raise NoShortWay
+        raise _Hard
     return Literal[tuple(members)]
-
-
-def _limited(kind: str, said: dict[str, Any], root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
-    items = _type(said.pop("items", True), root, above) if kind == "array" else None
-    one = list[items] if kind == "array" else _TYPES[kind]  # type: ignore[valid-type]  # a type made at run time
-    limits = _LIMITS[kind]
-    if said.keys() - limits.keys():
-        raise NoShortWay
-    return Annotated[one, msgspec.Meta(**{limits[key]: argument for key, argument in said.items()})] if said else one
-
-
-def _object(said: dict[str, Any], root: Mapping[str, Any], above: tuple[str, ...]) -> Any:
-    properties, others = said.pop("properties", {}), said.pop("additionalProperties", True)
-    required = said.pop("required", [])
-    if said or ((properties or required) and others is not False) or set(required) - properties.keys():
-        raise NoShortWay
-    if others is not False:
-        values = _type(others, root, above)
-        return dict[str, values]  # type: ignore[valid-type]  # a type made at run time
-    fields: list[Any] = []
-    for place, (name, one) in enumerate(properties.items()):
-        kind = _type(one, root, above)
-        needed = name in required
-        fields.append((f"f{place}", kind) if needed else (f"f{place}", kind | msgspec.UnsetType, msgspec.UNSET))
-    return msgspec.defstruct(
-        "Arguments",
-        fields,
-        kw_only=True,
-        forbid_unknown_fields=True,
-        rename={f"f{place}": name for place, name in enumerate(properties)},
-    )

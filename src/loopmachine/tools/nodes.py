@@ -22,18 +22,20 @@ _CONTAINERS: Constant = (dict, list)
 class Node:
     """A schema's checks, in order, and the nodes that it applies to the same value and to parts of it."""
 
-    __slots__ = ("beside", "checks", "parts", "words")
+    __slots__ = ("_wanted", "beside", "checks", "parts", "words")
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
         self.beside: list[Node] = []
         self.parts: list[Node] = []
         self.words: Callable[[], str] = lambda: "a value"
+        self._wanted = ""
 
     @property
     def wanted(self) -> str:
         """What it accepts, in a few words."""
-        return self.words()
+        self._wanted = self._wanted or self.words()
+        return self._wanted
 
 
 class Examination:
@@ -71,12 +73,13 @@ def examine(node: Node, value: Any) -> tuple[Any, Faults]:
 
     What is coerced is examined once more, strictly: nothing is taken that the schema does not accept.
     """
-    taken, faults = Examination().at(node, value)
-    if faults:
-        taken, faults = Examination(coercing=True).at(node, value)
-        if not faults:
-            taken, faults = Examination().at(node, taken)
-    return taken, faults
+    taken, faults = Examination(coercing=True).at(node, value)
+    return (taken, faults) if faults else Examination().at(node, taken)
+
+
+def accepts(node: Node, value: Any) -> bool:
+    """Whether the schema accepts the value as it is."""
+    return not Examination().at(node, value)[1]
 
 
 # --- the checks -----------------------------------------------------------------------------------------

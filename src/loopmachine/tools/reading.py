@@ -19,6 +19,8 @@ from loopmachine.tools.words import cut, quoted, show
 DEEPEST: Constant = 64  #: levels of lists and objects in each other
 
 _SMALLEST: Constant = 400  #: digits after the point that are looked at
+_STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_BRACKETS = re.compile(r"[][{}]")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -61,6 +63,15 @@ def parse(text: str) -> tuple[Any, list[str]]:
 
 
 TOO_DEEP: Constant = f"lists and objects nest deeper than {DEEPEST} levels"
+
+
+def depth(text: str) -> int:
+    """How many levels of lists and objects JSON text has, told by its brackets."""
+    level = deepest = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub("", text)):
+        level += 1 if bracket in "[{" else -1
+        deepest = max(deepest, level)
+    return deepest
 
 
 def _whole(digits: str) -> int | Unreadable:

@@ -1,15 +1,24 @@
-"""What a tool brought, as text for the model. Nothing that a tool returns or raises makes this raise."""
+"""What a tool brought, as text and blocks for the model. Nothing that a tool returns or raises makes this raise."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from numbers import Integral, Real
 from typing import Any
+from typing import Final as Constant
 
 import msgspec
 
+from loopmachine.blocks import ImageBlock, TextBlock, written
 from loopmachine.tools.words import printable, said_by
+
+#: Bytes of images that one result carries: as base64 they fit into a request of the Messages API, 32 MB.
+MOST_IMAGE_BYTES: Constant = 20_000_000
+#: What most tools return, which is neither blocks nor to be awaited: to look for that costs as much as the rest.
+COMMON: Constant = frozenset({str, int, float, bool, dict, type(None)})
 
 
 def result_text(value: Any, max_chars: int) -> str:
@@ -18,11 +27,7 @@ def result_text(value: Any, max_chars: int) -> str:
     What JSON does not have is named in its place: ``"NaN"``, ``"<object: not JSON>"``. At most ``max_chars``
     characters; a longer text is cut, its last words saying how long it was.
     """
-    try:
-        text = value if isinstance(value, str) else _json(value)
-    except Exception as error:
-        text = f"the tool returned a {type(value).__name__}, which can't be written as JSON: {said_by(error)}"
-    return fitted(text, max_chars)
+    return fitted(value if type(value) is str else _text(value), max_chars)
 
 
 def error_text(error: Exception, style: str | Callable[[Exception], str], max_chars: int) -> str:
@@ -39,45 +44,124 @@ def error_text(error: Exception, style: str | Callable[[Exception], str], max_ch
             said = style(error)
         except Exception:
             said = name
-        return fitted(said if isinstance(said, str) else name, max_chars)
+        return fitted(str.__str__(said) if isinstance(said, str) else name, max_chars)
     return name
 
 
 def fitted(text: str, max_chars: int) -> str:
     """Text that UTF-8 can carry, of at most ``max_chars`` characters."""
     text = printable(text)
-    if len(text) <= max_chars:
-        return text
-    mark = f"\n[cut: this text has {len(text)} characters]"
-    return (text[: max(0, max_chars - len(mark))] + mark)[:max_chars]
+    return text if len(text) <= max_chars else _cut([text], max_chars)[0]
 
 
-def _json(value: Any) -> str:
+def _cut(texts: list[str], max_chars: int) -> list[str]:
+    """Texts of at most ``max_chars`` characters together: where they are cut stands a mark, and nothing after it."""
+    full = sum(map(len, texts))
+    mark = f"\n[cut: this text has {full} characters]"[:max_chars] if full > max_chars else ""
+    room, kept = max_chars - len(mark), []
+    for text in texts:
+        if len(text) <= room:
+            kept.append(text)
+            room -= len(text)
+        else:
+            kept.append(text[:room] + mark)
+            room, mark = 0, ""
+    return kept
+
+
+# --- blocks -------------------------------------------------------------------------------------------
+
+_BLOCKS: Constant = frozenset({TextBlock, ImageBlock})
+
+
+def block_items(value: Any) -> tuple[Any, ...]:
+    """What a tool returned, where that is a block, or a list or tuple that holds one; else nothing."""
     try:
-        text = _encode(value).decode()
-        if "null" not in text:  # msgspec writes null for NaN
-            return text
-    except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
-        pass
-    plain = _finite(msgspec.to_builtins(value, enc_hook=_named, str_keys=True))
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+        items = tuple(value) if isinstance(value, list | tuple) else (value,)
+        return () if _BLOCKS.isdisjoint(map(type, items)) else items
+    except Exception:  # of a list of somebody's own
+        return ()
+
+
+def in_blocks(items: tuple[Any, ...], max_chars: int) -> tuple[str, str | None]:
+    """The content of a result that is blocks, and the blocks as JSON text; what is no block is text, as it is alone.
+
+    The content is the texts and a mark for each image, a line each. Images are kept whole, ``MOST_IMAGE_BYTES`` of
+    them; one that is too much is left out and told of. ``max_chars`` cuts the content, and the text blocks over all
+    of them together. None where the blocks hold nothing.
+    """
+    parts: list[str | ImageBlock] = []
+    room = MOST_IMAGE_BYTES
+    for item in items:
+        if type(item) is not ImageBlock:
+            parts.append(printable(_text(item.text if type(item) is TextBlock else item)))
+        elif len(item.data) > room:
+            parts.append(_mark(item, f": left out, a result carries at most {MOST_IMAGE_BYTES} bytes of images"))
+        else:
+            parts.append(item)
+            room -= len(item.data)
+    said = [_mark(part) if isinstance(part, ImageBlock) else part for part in parts]
+    texts = iter(_cut([part for part in parts if isinstance(part, str)], max_chars))
+    kept = [next(texts) if isinstance(part, str) else part for part in parts]
+    return fitted("\n".join(filter(None, said)), max_chars), written(kept)
+
+
+def _mark(image: ImageBlock, more: str = "") -> str:
+    return f"[{image.media_type}, {len(image.data)} bytes{more}]"
+
+
+# --- JSON ---------------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)  # of a subclass the text alone
+        try:
+            text = _encode(value).decode()
+            if "null" not in text:  # msgspec writes null for NaN
+                return text
+        except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
+            pass
+        return _encode_slowly(_finite(msgspec.to_builtins(value, enc_hook=_named)))
+    except Exception as error:
+        return f"the tool returned a {type(value).__name__}, which can't be written as JSON: {said_by(error)}"
 
 
 def _named(value: Any) -> Any:
-    """For msgspec's ``enc_hook``: pydantic models as they write themselves, the rest by the name of its type."""
+    """For msgspec's ``enc_hook``: what is JSON after all, and the name of its type for what is not.
+
+    Pydantic models write themselves; subclasses of text and numbers are what they derive from.
+    """
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    return f"<{type(value).__name__}: not JSON>"
+    if isinstance(value, str):
+        return str.__str__(value)
+    with suppress(TypeError):  # what msgspec can write, and asks about, is the key of an object
+        return _encode_alone(value).decode()
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else f"<{type(value).__name__}: not JSON>"
 
 
 _encode = msgspec.json.Encoder(enc_hook=_named).encode
+_encode_alone = msgspec.json.Encoder().encode
+_encode_slowly = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
+        named = {_key(name): _finite(part) for name, part in value.items()}
+        if len(named) < len(value):
+            raise ValueError("two keys of an object are written alike")
+        return named
     if isinstance(value, list | tuple):
         return [_finite(part) for part in value]
     return value
+
+
+def _key(value: Any) -> str:
+    plain = _finite(value)
+    return plain if isinstance(plain, str) else _encode_slowly(plain)

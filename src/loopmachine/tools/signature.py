@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, NotRequired
-from typing import Final as Constant
+from typing import Annotated, Any, NoReturn, NotRequired
 
 import attrs
 import msgspec
+from msgspec import NODEFAULT
 
 from loopmachine.errors import InvalidTool
+from loopmachine.tools.classes import can_change
 from loopmachine.tools.context import Context
-from loopmachine.tools.types import NoSchema, Types, default, is_model, read_model
-
-_MUTABLE: Constant = (list, dict, set, bytearray)
+from loopmachine.tools.shapes import NoSchema
+from loopmachine.tools.standins import hook
+from loopmachine.tools.texts import parsed
+from loopmachine.tools.types import Types
 
 
 @attrs.frozen
@@ -52,28 +55,27 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
 
     Raises InvalidTool, which names the function, the parameter and the remedy.
     """
+    if inspect.isgeneratorfunction(_plain(function)) or inspect.isasyncgenfunction(_plain(function)):
+        raise InvalidTool(f"{name}: it yields, so that calling it does nothing; return a list")
     description, texts = docstring(function)
-    maker, properties, fields, required = Types(), {}, {}, []
-    contexts, positional, defaults = [], [], {}
-    for parameter, hint in _parameters(function, name, names):
+    local, scope = _scopes(inspect.unwrap(_plain(function)), names or {})
+    maker = Types({**(names or {}), **local})
+    properties, fields, required, contexts, positional = {}, {}, [], [], []
+    defaults: dict[str, Callable[[], Any]] = {}
+    for parameter, hint in _parameters(function, name, local, scope):
         if parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(parameter.name)
         if is_context(hint):
             contexts.append(parameter.name)
             continue
-        schema = _schema_of(maker, hint, name, parameter)
-        told = {"description": texts[parameter.name]} if texts.get(parameter.name) else {}
-        if parameter.default is parameter.empty:
+        default = NODEFAULT if parameter.default is parameter.empty else parameter.default
+        shape, properties[parameter.name] = _told(maker, hint, name, parameter.name, texts, default)
+        if default is NODEFAULT:
             required.append(parameter.name)
-            fields[parameter.name] = hint
+            fields[parameter.name] = shape
         else:
-            schema |= default(parameter.default)
-            fields[parameter.name] = NotRequired[hint]
-            if _can_change(parameter.default):  # one call must not see what another did to it
-                defaults[parameter.name] = functools.partial(copy.deepcopy, parameter.default)
-            elif parameter.kind is parameter.POSITIONAL_ONLY:  # one after it may be given
-                defaults[parameter.name] = functools.partial(_itself, parameter.default)
-        properties[parameter.name] = told | schema
+            fields[parameter.name] = NotRequired[shape]
+            defaults |= _filled_in(parameter)
     whole = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return Signature(
         description,
@@ -103,6 +105,8 @@ def is_async(function: Any) -> bool:
 def is_context(hint: Any) -> bool:
     """Whether a parameter with this hint is filled by the host."""
     parts = typing.get_args(hint)
+    if typing.get_origin(hint) is Annotated:
+        return is_context(parts[0])
     return hint is Context or (len(parts) == 2 and Context in parts and types.NoneType in parts)
 
 
@@ -114,21 +118,14 @@ def name_of(function: Any) -> str:
 
 def docstring(function: Any) -> tuple[str, dict[str, str]]:
     """The description in a docstring, and the text of each parameter (Google, NumPy or Sphinx style)."""
-    text = inspect.getdoc(_below_partials(function)) or ""
-    if not text.strip():
-        return "", {}
-    import docstring_parser  # heavy, and only needed here
-
-    parsed = docstring_parser.parse(text)
-    texts = {one.arg_name: " ".join((one.description or "").split()) for one in parsed.params}
-    return (parsed.description or "").strip(), texts
+    return parsed(inspect.getdoc(_below_partials(function)))
 
 
 # --- the parameters -----------------------------------------------------------------------------------------
 
 
 def _parameters(
-    function: Callable[..., Any], name: str, names: Mapping[str, Any] | None
+    function: Callable[..., Any], name: str, local: dict[str, Any], scope: dict[str, Any]
 ) -> list[tuple[inspect.Parameter, Any]]:
     """The parameters that are open, each with its hint."""
     try:
@@ -136,9 +133,8 @@ def _parameters(
     except (TypeError, ValueError, NameError) as error:
         raise InvalidTool(f"{name}: its signature can't be read: {error}; wrap it in a function with hints") from error
     closed = _given_by_partial(function)
-    scope = getattr(inspect.unwrap(_plain(function)), "__globals__", {})
     open_ones = [parameter for parameter in found.values() if parameter.name not in closed]
-    return [(parameter, _hint(parameter, name, scope, names)) for parameter in open_ones]
+    return [(parameter, _hint(parameter, name, local, scope)) for parameter in open_ones]
 
 
 def _given_by_partial(function: Any) -> set[str]:
@@ -166,7 +162,7 @@ def _plain(function: Any) -> Any:
     return function
 
 
-def _hint(parameter: inspect.Parameter, name: str, scope: dict[str, Any], names: Mapping[str, Any] | None) -> Any:
+def _hint(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope: dict[str, Any]) -> Any:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         _refuse(name, str(parameter), "a schema can't tell of it; write out the parameters, or take a list or dict")
     if parameter.annotation is parameter.empty:
@@ -175,7 +171,7 @@ def _hint(parameter: inspect.Parameter, name: str, scope: dict[str, Any], names:
         _refuse(name, parameter.name, "it has no type hint; write one, Any if it takes anything")
     holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     try:
-        return typing.get_type_hints(holder, scope, dict(names or {}), include_extras=True)[parameter.name]
+        return typing.get_type_hints(holder, scope, local, include_extras=True)[parameter.name]
     except Exception as error:
         _refuse(
             name,
@@ -184,12 +180,15 @@ def _hint(parameter: inspect.Parameter, name: str, scope: dict[str, Any], names:
         )
 
 
-def _schema_of(maker: Types, hint: Any, name: str, parameter: inspect.Parameter) -> dict[str, Any]:
+def _told(
+    maker: Types, hint: Any, name: str, parameter: str, texts: Mapping[str, str], default: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The shape of a parameter, and what a model is told of it."""
     try:
-        return maker.schema(hint)
+        shape = maker.shape(hint, default)
+        return shape, maker.told(shape, texts.get(parameter, ""), default)
     except NoSchema as error:
-        remedy = "take a type that JSON has, and convert it in the tool"
-        _refuse(name, parameter.name, f"its type has no schema: {error}; {remedy}")
+        _refuse(name, parameter, f"its type has no schema: {error}; {error.remedy}")
 
 
 def _refuse(name: str, parameter: str, why: str) -> NoReturn:
@@ -198,14 +197,31 @@ def _refuse(name: str, parameter: str, why: str) -> NoReturn:
 
 def _decoder(fields: dict[str, Any]) -> Callable[[str], dict[str, Any]]:
     shape: Any = typing.TypedDict("Arguments", fields)  # type: ignore[misc]  # its fields are known only now
-    decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(shape, dec_hook=read_model)
+    decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(shape, dec_hook=hook)
     return decoder.decode
 
 
-def _itself(value: Any) -> Any:
-    return value
+def _filled_in(parameter: inspect.Parameter) -> dict[str, Callable[[], Any]]:
+    """How the default of a parameter is made where Python can't fill it in well."""
+    default = parameter.default
+    if can_change(default):  # one call must not see what another did to it
+        return {parameter.name: functools.partial(copy.deepcopy, default)}
+    if parameter.kind is parameter.POSITIONAL_ONLY:  # one after it may be given
+        return {parameter.name: lambda: default}
+    return {}
 
 
-def _can_change(value: Any) -> bool:
-    records = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
-    return isinstance(value, _MUTABLE) or is_model(type(value)) or any(hasattr(type(value), mark) for mark in records)
+def _scopes(function: Any, names: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where the hints of a function are looked up: what is local to it, and what is not.
+
+    The names of whoever makes the tool go before those of the module only for a function that is made inside another.
+    """
+    if not inspect.isfunction(function):
+        return {}, dict(names)
+    local = {one.__name__: one for one in getattr(function, "__type_params__", ())}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # one that is not filled yet
+            local[name] = cell.cell_contents
+    if "." in function.__qualname__:
+        return {**names, **local}, function.__globals__
+    return local, {**names, **function.__globals__}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -38,6 +39,12 @@ class Tool:
     needs_approval: Approval = attrs.field(default=False, kw_only=True)
     max_calls: int | None = attrs.field(default=None, kw_only=True)  #: calls that a run may make of it
     sequential: bool = attrs.field(default=False, kw_only=True)  #: nothing runs beside it
+    #: Real seconds, whatever the clock of the run, after which a call is answered ``timed_out`` and the run goes on.
+    #: An async tool is cancelled then and awaited; what it brings in spite of that is discarded. A sync one can't be
+    #: stopped: it runs on a thread of its own, and that thread goes on. Its late result is discarded, its effects are
+    #: not; the next call, of a ``sequential`` tool too, may start beside it; neither the run nor the interpreter's exit
+    #: waits for it. None: no timeout, and no thread for it.
+    timeout: float | None = attrs.field(default=None, kw_only=True)
     is_async: bool = attrs.field(init=False, repr=False)
     signature: Signature = attrs.field(default=None, kw_only=True, repr=False)  #: made by ``of``
     arguments: Arguments = attrs.field(init=False, repr=False)
@@ -80,7 +87,7 @@ class Tool:
 
 def _faults(tool: Tool) -> list[str]:
     known = ", ".join(map(repr, EFFECTS))
-    limit = tool.max_calls
+    limit, seconds = tool.max_calls, tool.timeout
     named = isinstance(tool.name, str) and re.fullmatch(r"[A-Za-z0-9_./-]{1,128}", tool.name)
     right = {
         "name must be 1 to 128 of the characters A-Z a-z 0-9 _ - . /; give another with name=": named,
@@ -95,6 +102,8 @@ def _faults(tool: Tool) -> list[str]:
         f"max_calls must be a positive whole number or None, not {limit!r}": limit is None
         or (type(limit) is int and limit > 0),
         f"sequential must be True or False, not {tool.sequential!r}": isinstance(tool.sequential, bool),
+        f"timeout must be a positive, finite number of seconds or None, not {seconds!r}": seconds is None
+        or (type(seconds) in (int, float) and 0 < seconds < math.inf),
     }
     return [fault for fault, holds in right.items() if not holds]
 
@@ -118,6 +127,7 @@ def tool(
     needs_approval: Approval = False,
     max_calls: int | None = None,
     sequential: bool = False,
+    timeout: float | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -129,11 +139,13 @@ def tool(
     needs_approval: Approval = False,
     max_calls: int | None = None,
     sequential: bool = False,
+    timeout: float | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a typed function a tool: its schema from the hints, its texts from the docstring.
 
     Bare, or with options: ``name``, ``description``, ``effect`` ("read", "idempotent", "transactional", "once"),
-    ``needs_approval`` (bool, or a predicate of the arguments), ``max_calls`` (in a run), ``sequential``.
+    ``needs_approval`` (bool, or a predicate of the arguments), ``max_calls`` (in a run), ``sequential``, ``timeout``
+    (real seconds; see Tool: an async tool is cancelled then, a sync one's thread goes on and its result is discarded).
     Raises InvalidTool, which names the function, the parameter and the remedy.
     """
 
@@ -147,6 +159,7 @@ def tool(
             needs_approval=needs_approval,
             max_calls=max_calls,
             sequential=sequential,
+            timeout=timeout,
         )
 
     depth = 1 if function is None else 2

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import Any
 
-from loopmachine.errors import Denied, InvalidTool
+import attrs
+
+from loopmachine.errors import Denied, InvalidTool, ToolFailed
 from loopmachine.frozen import freeze, thaw
-from loopmachine.records import CALLS, Call, CallResult, Turn
+from loopmachine.kinds import CALLS
+from loopmachine.records import Call, CallResult, Turn
 from loopmachine.rules import free_id
 from loopmachine.tools.arguments import refusal
 from loopmachine.tools.context import Context
+from loopmachine.tools.results import COMMON, block_items, fitted, in_blocks, result_text
 from loopmachine.tools.results import error_text as told
-from loopmachine.tools.results import fitted, result_text
+from loopmachine.tools.timeouts import timed
 from loopmachine.tools.tool import Tool
 from loopmachine.tools.words import listed, near, quoted
 
@@ -117,6 +121,11 @@ class Toolbox:
         tool = self._tools.get(call.name)
         return tool is not None and tool.is_async
 
+    def is_timed(self, call: Call) -> bool:
+        """Whether the tool has a timeout."""
+        tool = self._tools.get(call.name)
+        return tool is not None and tool.timeout is not None
+
     def takes_context(self, call: Call) -> bool:
         """Whether the tool has a parameter for the Context."""
         return call.name in self._contextual
@@ -124,7 +133,8 @@ class Toolbox:
     def perform(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
         """Run a sync tool. What it raises becomes a result, but for what is no Exception, which passes through.
 
-        Raises TypeError for an async tool.
+        One with a timeout runs on a thread of its own; when the timeout has passed, the call is answered ``timed_out``
+        and the thread left to itself. Raises TypeError for an async tool.
         """
         tool = self._tools.get(call.name)
         if tool is not None and tool.is_async:
@@ -139,7 +149,10 @@ class Toolbox:
             return _raised(call, error, error_text, max_chars)
 
     async def perform_async(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
-        """The same for an async tool. A CancelledError passes through: the host knows what it means."""
+        """The same for an async tool, which is cancelled at its timeout, and awaited.
+
+        A CancelledError that is none of the timeout passes through: the host knows what it means.
+        """
         bound = _bound(self._tools.get(call.name), call, context)
         if isinstance(bound, CallResult):
             return bound
@@ -157,7 +170,8 @@ def _bound(tool: Tool | None, call: Call, context: Context) -> CallResult | Boun
     if call.checked is None:
         return CallResult.of(call, "invalid_arguments", call.problem)
     try:
-        return tool.handler, *tool.signature.bind(call.checked, context)
+        handler = tool.handler if tool.timeout is None else timed(tool, tool.timeout)
+        return handler, *tool.signature.bind(call.checked, context)
     except Exception as error:
         return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
 
@@ -174,16 +188,26 @@ def _holds(asks: Callable[[dict[str, Any]], Any], checked: str | None) -> bool:
 
 
 def _returned(call: Call, value: Any, max_chars: int) -> CallResult:
-    if hasattr(value, "__await__"):
-        close = getattr(value, "close", None)
-        if close is not None:
-            close()
-        text = f"{call.name} returned something to be awaited, and nobody awaits it; define the tool with async def"
-        return CallResult.of(call, "failed", text)
+    if type(value) not in COMMON:
+        if issubclass(type(value), Awaitable):  # the type, as await looks: an object may raise where it is asked
+            return _unawaited(call, value)
+        if items := block_items(value):
+            content, blocks_text = in_blocks(items, max_chars)
+            return attrs.evolve(CallResult.of(call, "ok", content), blocks_text=blocks_text)
     return CallResult.of(call, "ok", result_text(value, max_chars))
+
+
+def _unawaited(call: Call, value: Any) -> CallResult:
+    close = getattr(value, "close", None)
+    if close is not None:
+        close()
+    text = f"{call.name} returned something to be awaited, and nobody awaits it; define the tool with async def"
+    return CallResult.of(call, "failed", text)
 
 
 def _raised(call: Call, error: Exception, style: ErrorText, max_chars: int) -> CallResult:
     if isinstance(error, Denied):
         return CallResult.of(call, "denied", fitted(str(error), max_chars), error.code)
+    if isinstance(error, ToolFailed):
+        return CallResult.of(call, error.outcome, fitted(str(error), max_chars), error.code)
     return CallResult.of(call, "failed", told(error, style, max_chars))

@@ -26,6 +26,8 @@ def cut(text: str, at: int = SHOWN) -> str:
 
 def show(value: Any) -> str:
     """A value as JSON, cut at 80 characters; of a long one no more is written than is shown."""
+    if not isinstance(value, list | dict):
+        return cut(printable(_encoder.encode(value[: SHOWN + 1] if isinstance(value, str) else value)))
     shown = ""
     for piece in _encoder.iterencode(value):
         shown += piece[: SHOWN + 1]
@@ -58,8 +60,17 @@ def near(name: str, known: Sequence[str]) -> str:
     """ "; did you mean 'x'?" for the nearest of the known names, blank where none is near."""
     if len(name) > NEAR:
         return ""
+    short = [one for one in known[:500] if len(one) <= NEAR]
+    same = {_letters(one): one for one in short}.get(_letters(name))
+    if same is not None:
+        return f"; did you mean {same!r}?"
     import difflib
 
-    folded = {one.casefold(): one for one in known[:500] if len(one) <= NEAR}
+    folded = {one.casefold(): one for one in short}
     found = difflib.get_close_matches(name.casefold(), list(folded), n=1)
     return f"; did you mean {folded[found[0]]!r}?" if found else ""
+
+
+def _letters(name: str) -> str:
+    """The letters and digits of a name: those of ticketId and ticket_id are the same."""
+    return "".join(filter(str.isalnum, name.casefold()))

@@ -1,0 +1,352 @@
+"""From a type hint to its shape: what msgspec is to read, with stand-ins where it would break a promise.
+
+A class is made by calling it, so that its defaults, converters and validators are its own; a union may hold any types;
+an Enum and a Literal may hold any values that JSON has. What msgspec does as well is left to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import json
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Annotated, Any, Literal, NotRequired, Required, TypeVar, Union
+from typing import Final as Constant
+
+import attrs
+import msgspec
+from msgspec import NODEFAULT, UNSET
+from msgspec import inspect as mi
+
+from loopmachine.tools.classes import can_change, is_listed, is_model, is_record, meaning, members
+from loopmachine.tools.nodes import Node, accepts
+from loopmachine.tools.reading import identity
+from loopmachine.tools.standins import StandIn, convert
+
+#: What a note in Annotated says of a value, in the words of msgspec, annotated-types and pydantic.
+_LIMITS: Constant = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
+_KINDS: Constant[dict[type[mi.Type], list[Any]]] = {
+    mi.AnyType: [object],
+    mi.UnionType: [object],
+    mi.TupleType: [object],  # of a fixed length: beside a type with limits msgspec 0.23 crashes the interpreter
+    mi.CustomType: [StandIn],
+    mi.NoneType: [None],
+    mi.BoolType: [bool],
+    mi.IntType: [int, float],
+    mi.FloatType: [float],
+    mi.DictType: [dict],
+}
+_WRITTEN: Constant[dict[type, list[Any]]] = {type(None): [None], bool: [bool], int: [int, float]}
+
+
+class NoSchema(TypeError):
+    """A type that no JSON Schema describes; the sentence says which, ``remedy`` what to write instead."""
+
+    def __init__(self, why: str, remedy: str = "take a type that JSON has, and convert it in the tool") -> None:
+        super().__init__(why.replace("\n", " "))
+        self.remedy = remedy
+
+
+@contextlib.contextmanager
+def within(place: str) -> Iterator[None]:
+    """Tells where in a class the type stands that has no schema."""
+    try:
+        yield
+    except NoSchema as error:
+        raise NoSchema(f"{place}: {error}", error.remedy) from error
+    except Exception as error:
+        raise NoSchema(f"{place}: {error}") from error
+
+
+# --- what stand-ins stand for -----------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Field:
+    """A field of a record: what the constructor calls it (blank: nothing), its name in JSON, and its shape."""
+
+    argument: str
+    name: str
+    shape: Any
+    default: Any = NODEFAULT
+
+    @property
+    def required(self) -> bool:
+        """It has no default."""
+        return self.default is NODEFAULT
+
+
+@attrs.define
+class Record:
+    """A class, read from an object, or from a list where its fields have places."""
+
+    cls: Any
+    listed: bool
+    fields: list[Field] = attrs.field(factory=list)
+    _given: Any = None  #: a struct of what JSON gives of it
+    _shared: list[Field] = attrs.field(factory=list)
+
+    def fill(self, fields: Iterable[Field]) -> None:
+        """Take the fields, which may hold the class itself."""
+        self.fields = list(fields)
+        self._shared = [one for one in self.fields if can_change(one.default)]
+        names = {f"f{place}": one.name for place, one in enumerate(self.fields)}
+        held = [
+            (name, one.shape, *([] if one.required else [UNSET])) for name, one in zip(names, self.fields, strict=True)
+        ]
+        self._given = msgspec.defstruct("Given", held, kw_only=True, array_like=self.listed, rename=names)
+
+    def read(self, value: Any) -> Any:
+        """An instance, made by the class itself."""
+        given = zip(self.fields, msgspec.structs.astuple(convert(value, self._given)), strict=True)
+        named = {one.argument: held for one, held in given if held is not UNSET and one.argument}
+        for one in self._shared:
+            if one.argument not in named:  # one instance must not see what was done to another
+                named[one.argument] = copy.deepcopy(one.default)
+        return self.cls(**named)
+
+
+@attrs.frozen
+class Forms:
+    """A union: a value is read as the first of its types that takes it as it is."""
+
+    shapes: list[Any]
+    judged: Callable[[], list[Node]]
+
+    def read(self, value: Any) -> Any:
+        """The value as one of the types."""
+        fitting = (shape for shape, node in zip(self.shapes, self.judged(), strict=True) if accepts(node, value))
+        return convert(value, next(fitting, self.shapes[-1]))
+
+
+@attrs.frozen
+class Values:
+    """Members by the JSON values that are written for them."""
+
+    hint: Any
+    values: list[Any]
+    members: dict[str, Any]
+
+    def read(self, value: Any) -> Any:
+        """The member of a value."""
+        return self.members[identity(value)]
+
+
+@attrs.define
+class Alias:
+    """A type that has a name, by which it may hold itself."""
+
+    name: str
+    shape: Any = None
+
+    def read(self, value: Any) -> Any:
+        """The value as the type that is named."""
+        return convert(value, self.shape)
+
+
+@attrs.frozen
+class Model:
+    """A class of pydantic's, which describes and checks itself."""
+
+    cls: Any
+    adapter: Any
+
+    def read(self, value: Any) -> Any:
+        """An instance. Raises ValueError in the model's words."""
+        from pydantic import ValidationError
+
+        try:
+            return self.adapter.validate_json(msgspec.json.encode(value))
+        except ValidationError as error:
+            told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ") for one in error.errors()]
+            raise ValueError("; ".join(told)) from error
+
+
+# --- from hints to shapes ---------------------------------------------------------------------------------
+
+
+@attrs.define
+class Shapes:
+    """Makes shapes. ``names``: where the hints of local classes are looked up; ``judge`` makes the node of a shape."""
+
+    names: Mapping[str, Any]
+    judge: Callable[[Any], Node]
+    orders: dict[frozenset[tuple[type, Any]], tuple[Any, ...]] = attrs.field(factory=dict)  #: of Literals, as written
+    _made: dict[Any, Any] = attrs.field(factory=dict)
+
+    def field(self, hint: Any, default: Any) -> Any:
+        """The shape of a field or parameter; one whose default is None takes None."""
+        return self.of(_either([hint, None]) if default is None else hint)
+
+    def of(self, hint: Any) -> Any:
+        """The shape of a hint. Raises NoSchema, or what msgspec or typing say of it."""
+        origin, parts = typing.get_origin(hint), typing.get_args(hint)
+        if origin is Annotated:
+            return _noted(self.of(parts[0]), parts[1:])
+        if origin in (typing.Final, Required, NotRequired):
+            return self.of(parts[0])
+        if origin is Literal:
+            return self._literal(hint, parts)
+        if origin in (Union, types.UnionType):
+            return self._union([self.of(one) for one in parts if one is not msgspec.UnsetType])
+        if isinstance(hint, TypeVar):
+            return self.of(_either(hint.__constraints__ or [hint.__bound__ or Any]))
+        if isinstance(hint, dataclasses.InitVar):
+            return self.of(hint.type)
+        if hasattr(hint, "__supertype__"):  # a NewType
+            return self.of(hint.__supertype__)
+        if hasattr(origin or hint, "__value__"):  # the alias of a type statement
+            return self._alias(hint)
+        return self._class(hint, origin or hint, parts)
+
+    def _class(self, hint: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
+        if is_model(cls):
+            return self._model(cls)
+        if isinstance(cls, type) and issubclass(cls, Enum):
+            return _values(cls, [member.value for member in cls], list(cls))
+        if is_record(cls):
+            return self._record(hint, cls)
+        if cls is object:
+            return Any
+        return cls[tuple(self.of(one) for one in parts)] if parts else hint
+
+    def _model(self, cls: Any) -> Any:
+        if cls not in self._made:
+            from pydantic import TypeAdapter
+
+            self._made[cls] = StandIn(cls.__name__, Model(cls, TypeAdapter(cls)))
+        return self._made[cls]
+
+    def _record(self, hint: Any, cls: Any) -> Any:
+        if hint not in self._made:
+            record = Record(cls, is_listed(cls))
+            self._made[hint] = StandIn(cls.__name__, record)
+            record.fill(self._fields(hint, cls))
+        return self._made[hint]
+
+    def _fields(self, hint: Any, cls: Any) -> Iterator[Field]:
+        settings = getattr(cls, "__struct_config__", None)
+        if settings is not None and settings.tag_field is not None:
+            yield Field("", settings.tag_field, self.of(Literal[settings.tag]))
+        try:
+            found = list(members(hint, self.names))
+        except NameError as error:
+            raise NoSchema(f"{cls.__name__}: {error}", "define it where the class can see it") from error
+        for one in found:
+            with within(f"{cls.__name__}.{one.name}"):
+                yield Field(one.argument, one.name, self.field(one.hint, one.default), one.default)
+
+    def _alias(self, hint: Any) -> Any:
+        if hint not in self._made:
+            alias = Alias((typing.get_origin(hint) or hint).__name__)
+            self._made[hint] = StandIn(alias.name, alias)
+            alias.shape = self.of(meaning(hint, self.names))
+        return self._made[hint]
+
+    def _literal(self, hint: Any, parts: tuple[Any, ...]) -> Any:
+        self.orders.setdefault(as_set(parts), parts)
+        return _values(hint, [one.value if isinstance(one, Enum) else one for one in parts], parts)
+
+    def _union(self, shapes: list[Any]) -> Any:
+        if _is_told_apart(shapes):
+            return _either(shapes)
+        return StandIn("Union", Forms(shapes, functools.cache(lambda: [self.judge(one) for one in shapes])))
+
+
+def _is_told_apart(shapes: list[Any]) -> bool:
+    """Whether msgspec tells the types of a union apart: by their kinds in JSON, of which each may have one type."""
+    kinds = [kind for one in shapes for kind in _kinds(mi.type_info(one))]
+    apart = len(set(kinds)) == len(kinds) and object not in kinds
+    return apart and (StandIn not in kinds or {*kinds} <= {StandIn, None})
+
+
+def _kinds(info: mi.Type) -> list[Any]:
+    """The kinds of JSON values that a type is written as; object where it may be any.
+
+    A whole number is also a number; msgspec gives it to a ``float`` only where nothing else takes whole numbers.
+    """
+    if isinstance(info, mi.Metadata):
+        return _kinds(info.type)
+    if isinstance(info, mi.LiteralType | mi.EnumType):
+        values = info.values if isinstance(info, mi.LiteralType) else [member.value for member in info.cls]
+        return list({kind for value in values for kind in _WRITTEN.get(type(value), [str])})
+    if isinstance(info, mi.CollectionType):
+        return [list]
+    return [int] if info == mi.IntType() else _KINDS.get(type(info), [str])
+
+
+def _either(hints: Iterable[Any]) -> Any:
+    return Union[tuple(hints)]  # noqa: UP007  known only now
+
+
+def as_set(values: Iterable[Any]) -> frozenset[tuple[type, Any]]:
+    """The values without their order; 1 and True are not the same."""
+    return frozenset((type(value), value) for value in values)
+
+
+def _values(hint: Any, values: Iterable[Any], members: Iterable[Any]) -> Any:
+    """The shape of an Enum or a Literal: itself where msgspec takes its values."""
+    try:
+        mi.type_info(hint)
+        return hint
+    except (TypeError, NotImplementedError):
+        pass
+    told = [plain(value) for value in values]
+    if not told or any(value is NODEFAULT for value in told):
+        raise NoSchema(
+            f"{getattr(hint, '__name__', hint)} has no values, or some that JSON does not have",
+            "give it numbers or text for values",
+        )
+    return StandIn("Values", Values(hint, told, dict(zip(map(identity, told), members, strict=True))))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON; NODEFAULT where it is none, such as a sentinel or NaN."""
+    try:
+        return json.loads(json.dumps(msgspec.to_builtins(value, str_keys=True), allow_nan=False))
+    except Exception:
+        return NODEFAULT
+
+
+def holds(shape: Any, value: Any) -> bool:
+    """Whether a value may be one of a shape; a member of an Enum that it does not name marks something."""
+    if not isinstance(value, Enum) or isinstance(value, int | str):
+        return True
+    kind = getattr(shape, "kind", None)
+    parts = (*typing.get_args(shape), *getattr(kind, "shapes", ()))
+    return type(value) in (shape, getattr(kind, "hint", None)) or any(holds(part, value) for part in parts)
+
+
+# --- Annotated --------------------------------------------------------------------------------------------
+
+
+def _noted(shape: Any, notes: Iterable[Any]) -> Any:
+    """The shape with what is noted of it."""
+    told = [meta for note in notes for meta in _told(note)]
+    return Annotated[(shape, *told)] if told else shape
+
+
+def _told(note: Any) -> Iterator[msgspec.Meta]:
+    """A note as msgspec's own. Notes that are meant for others say nothing here."""
+    if isinstance(note, msgspec.Meta):
+        yield note
+        return
+    if isinstance(note, str):
+        yield msgspec.Meta(description=note)
+        return
+    if isinstance(note, type):
+        return
+    said = {limit: getattr(note, limit, None) for limit in _LIMITS}
+    texts = {"title": getattr(note, "title", None), "description": getattr(note, "description", None)}
+    said |= {name: text for name, text in texts.items() if isinstance(text, str)}
+    said = {name: one for name, one in said.items() if one is not None and not callable(one)}
+    if said:
+        yield msgspec.Meta(**said)
+    more = getattr(note, "metadata", ())  # where pydantic's Field keeps its limits
+    for one in more if isinstance(more, list) else ():
+        yield from _told(one)

@@ -1,0 +1,278 @@
+"""What a call says that it spent is spent from the run, whatever becomes of the call and whoever performs it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import attrs
+import pytest
+
+from loopmachine import TOOL_LOOP, Budget, CallResult, Context, Denied, Loop, Spend, Tool, Usage, tool
+from loopmachine.errors import ToolFailed, ToolInterrupted, UnexpectedEvent
+from loopmachine.events import CallLost, CallReturned, CancelPolled
+from loopmachine.review.moves import moves
+from loopmachine.review.promises import broken
+from tests.drivers import ASYNC_TASKS, DONE, DRIVERS, THREADS, Driver, Stage, call, calls, everywhere
+from tests.facts import ONE, TWO, asks, begun, lost, polled, replied, resolved, result, usage, walk, word
+
+SPENT = Usage(input_tokens=9, output_tokens=1, cost_usd=0.5)
+TWICE = Usage(input_tokens=18, output_tokens=2, cost_usd=1.0)
+
+
+# --- a tool that asks a model itself ----------------------------------------------------------------------------
+
+
+def asking(driver: Driver, *end: Any, **options: Any) -> Tool:
+    """A tool that spends twice, looks what the run has used by then, and ends with what it is given."""
+
+    @tool(**options)
+    def ask(ctx: Context) -> Any:
+        """Ask."""
+        ctx.add_usage(SPENT)
+        ctx.add_usage(SPENT)
+        (told,) = end
+        if isinstance(told, BaseException):
+            raise told
+        return told(ctx) if callable(told) else told
+
+    return driver.tools([ask])[0]
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "content", "code"),
+    [
+        ("Ada", "ok", "Ada", ""),
+        (RuntimeError("no route"), "failed", "RuntimeError: no route", ""),
+        (ToolFailed("It is not there.", "e404"), "failed", "It is not there.", "e404"),
+        (ToolInterrupted("Half of it is done."), "interrupted", "Half of it is done.", ""),
+        (Denied("not_yours"), "denied", "not_yours", "not_yours"),
+    ],
+    ids=["ok", "failed", "failed in its own words", "interrupted", "denied"],
+)
+def test_what_a_tool_spent_is_spent_however_it_ends(end: Any, outcome: str, content: str, code: str) -> None:
+    """All that it told is one usage of its result."""
+
+    def scene(stage: Stage) -> Any:
+        ran = stage.run(call("c1", "ask"), DONE, tools=[asking(stage.driver, end)])
+        told = [(one.outcome, one.content, one.code, one.usage) for one in ran.results]
+        return told, ran.spend.cost_usd, ran.spend.tokens
+
+    assert everywhere(scene) == ([(outcome, content, code, TWICE)], 1.0, 20)
+
+
+def test_what_a_tool_spent_is_spent_at_its_timeout_and_what_it_spends_later_is_not() -> None:
+    """The late result of its thread is discarded, and what the thread tells late is too."""
+    release, ended = threading.Event(), threading.Event()
+
+    def hang(ctx: Context) -> str:
+        release.wait()
+        ctx.add_usage(SPENT)
+        ended.set()
+        return "too late"
+
+    stage = Stage(THREADS)
+    ran = stage.run(call("c1", "ask"), DONE, tools=[asking(THREADS, hang, timeout=0.01)])
+    release.set()
+    ended.wait()
+    told = [(one.outcome, one.usage) for one in ran.results]
+    assert (told, ran.spend.cost_usd, ran.loop.result().spend.cost_usd) == ([("timed_out", TWICE)], 1.0, 1.0)
+
+
+def test_what_an_async_tool_spent_is_spent_at_its_timeout() -> None:
+    """It is cancelled and awaited, and may tell more while it cleans up."""
+
+    async def hang(ctx: Context) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ctx.add_usage(SPENT)
+
+    stage = Stage(ASYNC_TASKS)
+    ran = stage.run(call("c1", "ask"), DONE, tools=[asking(ASYNC_TASKS, hang, timeout=0.01)])
+    assert [(one.outcome, one.usage) for one in ran.results] == [("timed_out", Usage.total([SPENT] * 3))]
+
+
+def test_what_a_tool_spent_is_spent_when_an_interrupt_passes_through() -> None:
+    """The call is answered ``interrupted`` on the way out."""
+
+    def scene(stage: Stage) -> Any:
+        loop = Loop("go", tools=[asking(stage.driver, KeyboardInterrupt())], at=0.0)
+        with pytest.raises(KeyboardInterrupt):
+            stage.run(call("c1", "ask"), prompt=None, loop=loop)
+        return [(one.outcome, one.usage) for one in loop.result().results], loop.snapshot.cost_usd
+
+    assert everywhere(scene) == ([("interrupted", TWICE)], 1.0)
+
+
+def test_a_tool_knows_what_is_left_while_it_runs() -> None:
+    """What it and those beside it told is counted at once, and the time is that of the host's clock."""
+    seen: list[Any] = []
+    budget = Budget(max_cost_usd=9.0)
+
+    def scene(stage: Stage) -> Any:
+        def look(ctx: Context) -> None:
+            stage.now += 2.0
+            ctx.add_usage(Usage(input_tokens=1))
+            seen.append((ctx.budget, ctx.spend, ctx.clock()))
+
+        batch = calls(call("c1", "ask"), call("c2", "ask")) | {"usage": {"cost_usd": 1.0}}
+        stage.run(batch, tools=[asking(stage.driver, look, sequential=True)], clock=stage.clock, budget=budget)
+
+    everywhere(scene)
+    used = Spend(steps=1, calls=2, seconds=2.0, cost_usd=2.0, tokens=20, unpriced=1, unmetered=2)
+    assert seen == [(budget, used, 2.0)] * len(DRIVERS)
+
+
+def test_what_is_told_is_counted_once() -> None:
+    """As this call's while it runs, and as the run's from then on."""
+    seen: list[Any] = []
+
+    def scene(stage: Stage) -> Any:
+        batch = calls(call("c1", "ask"), call("c2", "ask"))
+        made = asking(stage.driver, lambda ctx: seen.append(ctx.spend.cost_usd), sequential=True)
+        return stage.run(batch, DONE, tools=[made]).spend.cost_usd
+
+    assert (everywhere(scene), seen) == (2.0, [1.0, 2.0] * len(DRIVERS))
+
+
+def test_what_a_tool_spent_may_end_the_run() -> None:
+    """Nothing is begun any more once it is told, as after a turn that spent as much."""
+
+    def scene(stage: Stage) -> Any:
+        batch = calls(call("c1", "ask"), call("c2")) | {"usage": {"cost_usd": 1.0}}
+        tools = [asking(stage.driver, "Ada", sequential=True), *stage.tools()]
+        ran = stage.run(batch, tools=tools, budget=Budget(max_cost_usd=2.0))
+        return ran.status, [one.outcome for one in ran.results], stage.effects
+
+    assert everywhere(scene) == ("cost_budget", ["ok", "not_started"], [])
+
+
+def test_by_hand_nobody_is_told() -> None:
+    """A tool can be called without a run, in which nothing is used."""
+    ctx = Context()
+    ctx.add_usage(SPENT)
+    assert (ctx.spend, ctx.budget) == (Spend(), Budget())
+
+
+def test_only_usage_can_be_told() -> None:
+    """What is no Usage is refused where it is told."""
+    with pytest.raises(TypeError, match=r"^add_usage takes a Usage, not 0\.5$"):
+        Context().add_usage(0.5)  # type: ignore[arg-type]
+
+
+# --- step by step -----------------------------------------------------------------------------------------------
+
+
+def standing(**options: Any) -> Loop:
+    """A loop that waits for the results of one or two calls of a tool that spends."""
+    loop = Loop("go", tools=[asking(THREADS, "Ada", **options)], at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    loop.replied(calls(call("c1", "ask"), call("c2", "ask")), at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    loop.send(CancelPolled(False, at=0.0))
+    return loop
+
+
+def asked(loop: Loop, place: int = 0) -> Any:
+    """A call of the loop that is running."""
+    request: Any = loop.requests[0]
+    return next(one for one in request.calls if one.place == place)
+
+
+def test_a_call_that_a_host_of_ones_own_cut_short_is_paid_too() -> None:
+    """The event gets what the call told, since no result brought it; the Advance shows the event that was taken."""
+    loop = standing()
+    one = asked(loop)
+    assert loop.perform(one).usage == TWICE
+    taken = loop.send(CallReturned(CallResult.of(one, "interrupted", "cut short"), at=1.0))
+    cut = attrs.evolve(CallResult.of(one, "interrupted", "cut short"), usage=TWICE)
+    logged = loop.snapshot.events[-1]
+    assert (taken.event, logged, loop.snapshot.cost_usd) == (CallReturned(cut, at=1.0), taken.event, 1.0)
+
+
+def test_an_event_that_is_refused_pays_nothing() -> None:
+    """What the call told is still there for the event that is taken."""
+    loop = standing()
+    one = asked(loop)
+    loop.perform(one)
+    with pytest.raises(UnexpectedEvent):
+        loop.send(CallReturned(attrs.evolve(CallResult.of(one, "failed", "no"), id="other"), at=1.0))
+    loop.send(CallReturned(CallResult.of(one, "failed", "no"), at=1.0))
+    assert loop.snapshot.cost_usd == 1.0
+
+
+def test_usage_that_a_host_gives_itself_is_taken_as_it_is() -> None:
+    """It may know better."""
+    loop = standing()
+    loop.send(CallReturned(loop.perform(asked(loop)), SPENT, at=1.0))
+    shown = loop.result().to_dict()["steps"][0]["calls"][0]["usage"]
+    assert (loop.snapshot.cost_usd, loop.snapshot.tokens, shown) == (0.5, 10, attrs.asdict(SPENT))
+
+
+def test_one_call_does_not_pay_for_another() -> None:
+    """Each has a bill of its own, and no other event pays it."""
+    loop = standing()
+    first, second = asked(loop), asked(loop, 1)
+    brought = [loop.perform(first), loop.perform(second)]
+    loop.send(CallLost(first.step, first.place, at=1.0))
+    assert loop.snapshot.cost_usd == 0.0
+    loop.send(CallReturned(brought[1], at=1.0))
+    assert (loop.snapshot.cost_usd, brought[0].usage) == (1.0, TWICE)
+
+
+def test_a_bill_stays_open_while_others_are_paid() -> None:
+    """Until the result of its own call is taken."""
+    loop = standing()
+    brought, cut = loop.perform(asked(loop)), asked(loop, 1)
+    loop.perform(cut)
+    loop.send(CallReturned(brought, at=1.0))
+    loop.send(CallReturned(CallResult.of(cut, "interrupted", "cut short"), at=1.0))
+    assert loop.snapshot.cost_usd == 2.0
+
+
+def test_a_call_that_is_run_again_pays_for_both_times() -> None:
+    """What was spent before it was lost was spent."""
+    loop = standing(effect="read")
+    first = asked(loop)
+    loop.perform(first)
+    loop.send(CallLost(first.step, first.place, at=1.0))
+    loop.send(CancelPolled(False, at=1.0))
+    loop.send(CallReturned(loop.perform(asked(loop)), at=1.0))
+    assert loop.snapshot.cost_usd == 2.0
+
+
+def test_a_result_performed_elsewhere_brings_its_usage_along() -> None:
+    """As from a worker with a loop of its own, through JSON."""
+    loop = standing()
+    worker = Loop.from_json(loop.to_json(), tools=[asking(THREADS, "Ada")])
+    loop.send(CallReturned(worker.perform(asked(loop)), at=1.0))
+    again = Loop.from_json(loop.to_json(), tools=[asking(THREADS, "Ada")])
+    same = again.snapshot == loop.snapshot and again.to_json() == loop.to_json()
+    assert (loop.snapshot.cost_usd, same) == (1.0, True)
+
+
+# --- the machine ------------------------------------------------------------------------------------------------
+
+
+def test_the_usage_of_a_result_is_that_of_the_event_unless_another_is_given() -> None:
+    """So that nothing is lost whoever tells it."""
+    paid = attrs.evolve(result(ONE), usage=SPENT)
+    told = [CallReturned(paid, at=0.0), CallReturned(paid, TWICE, at=0.0), CallReturned(result(ONE), at=0.0)]
+    assert [one.usage for one in told] == [SPENT, TWICE, None]
+
+
+@pytest.mark.parametrize("cost", [0.5, None], ids=["known", "unknown"])
+def test_what_a_lost_call_spent_is_spent_when_somebody_finds_it_out(cost: float | None) -> None:
+    """The result of a resolution brings its usage as any result; the promises know."""
+    start = begun(budget=Budget(max_cost_usd=9.0))
+    told = attrs.evolve(result(ONE), usage=usage(10, cost))
+    turn = asks(ONE, TWO, usage=usage(10, 0.5))
+    found = resolved(word(ONE, result=told), word(TWO, result=result(TWO)))
+    events = [polled(), replied(turn), polled(), polled(), lost(ONE), lost(TWO), found, polled()]
+    end, _ = walk(start, *events)
+    broke = [broken(move) for move in moves(TOOL_LOOP, start, events)]
+    state, steps = ("awaiting_model", 2) if cost else ("finished_usage_missing", 1)
+    spend = Spend(steps=steps, calls=2, cost_usd=0.5 + (cost or 0.0), tokens=20, unpriced=cost is None)
+    assert (end.spend, end.state, broke) == (spend, state, [{}] * len(events))
