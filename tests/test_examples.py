@@ -34,11 +34,13 @@ def without_time(line: str) -> str:
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    """There are four, and the recordings beside them."""
+    """These are all."""
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == [
         "embed.py",
+        "mcp_tools.py",
         "own_guard.py",
         "prices.py",
+        "subrun.py",
         "tickets.py",
     ]
 
@@ -98,6 +100,46 @@ def test_embed(tmp_path: Path) -> None:
         "stop: answered",
         "tools: find_order, refund; failed: 0",
         "spent: steps 3 of 6, calls 2, cost_usd 0.0012, tokens 960",
+    ]
+
+
+def test_mcp_tools(tmp_path: Path) -> None:
+    """The server's tool is not called with what does not fit, and its answer is the result."""
+    lines = printed("mcp_tools.py", tmp_path)
+    assert [without_time(line) for line in lines] == [
+        "step 1  calls",
+        "  orders_find_order(id=17) -> invalid_arguments: orders_find_order was not called; its arguments don't fit: "
+        "- number:...",
+        "step 2  calls",
+        '  orders_find_order(number=\'17\') -> ok: { "number": 17, "customer": "Ada", "paid": 40.0 }',
+        "step 3  final: It is Ada's.",
+        "stop: answered",
+        "tools: orders_find_order; failed: 1",
+        "spent: steps 3 of 4, calls 2, cost_usd 0.0, tokens 0, 3 without cost, 3 without tokens",
+    ]
+
+
+def test_subrun(tmp_path: Path) -> None:
+    """The assistant pays for both sub-runs, of which one answered and the other says why it did not."""
+    lines = printed("subrun.py", tmp_path)
+    ended = "research did not answer: it ended step_budget."
+    assert [without_time(line) for line in lines] == [
+        "step 1  calls",
+        "  research(prompt='Find the paper of Ericsson') -> ok: It is SE0000108656.",
+        "step 2  calls",
+        f"  research(prompt='Find the paper of Saab') -> failed: {ended} finished_step_b...",
+        f"step 3  final: It is SE0000108656. {ended}",
+        "stop: answered",
+        "tools: research; failed: 1",
+        "spent: steps 3 of 6, calls 2, cost_usd 0.008 of 0.05, tokens 1060",
+        "",
+        "research cost 0.002 dollars and was ok:",
+        "It is SE0000108656.",
+        "",
+        "research cost 0.003 dollars and was failed:",
+        ended,
+        "finished_step_budget, by checking_budget/5 [steps_spent] held: The model was asked max_steps times.",
+        "its calls: find_paper failed, find_paper failed, find_paper failed",
     ]
 
 

@@ -1,0 +1,100 @@
+"""From what a server lists to the tools of a run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+from mcp import types
+
+from loopmachine.errors import InvalidTool
+from loopmachine.mcp.connection import Connection, connected
+from loopmachine.tools import Tool
+from loopmachine.tools.signature import Signature
+from loopmachine.tools.words import listed, quoted
+
+
+@asynccontextmanager
+async def mcp_tools(
+    server: Any,
+    *,
+    names: Collection[str] | None = None,
+    prefix: str = "",
+    trust_hints: bool = False,
+    **options: Any,
+) -> AsyncIterator[list[Tool]]:
+    """The tools that a server lists now, for ``run_async`` on the same event loop; what it changes later is not seen.
+
+    ``server``: a command as a list (``["python", "server.py"]``), StdioServerParameters (which can add to the few
+    environment variables that a command gets), a URL, an MCPServer or Server in this process, a transport, a Client
+    that was not entered, or a ClientSession in use, which stays open. A connection that is lost stays lost: a call that
+    the server did not answer is ``unknown``, one that was not sent ``failed``; the run goes on.
+    ``names``: the tools to take, by the server's names; a dict gives them names of your own. ``prefix`` goes before
+    each name. ``options`` are those of Tool, for all of them; ``attrs.evolve(tool, timeout=5)`` is for one.
+    ``trust_hints``: take a tool's ``effect`` from the server's readOnlyHint and idempotentHint, which may lie.
+
+    Raises ConnectionError for a server that can't be reached, TypeError or ValueError for what can't be meant, and
+    InvalidTool, which lists all tools that can't be offered. Called by hand, a tool takes its arguments as one dict.
+    """
+    faults = _faults(names, prefix, trust_hints)
+    if faults:
+        raise TypeError("; ".join(faults))
+    async with connected(server) as connection:
+        chosen = _chosen(await connection.tools(), names)
+        yield _made(connection, [(prefix + name, tool) for name, tool in chosen], trust_hints, options)
+
+
+def _faults(names: Any, prefix: Any, trust_hints: Any) -> list[str]:
+    words = [*names, *names.values()] if isinstance(names, Mapping) else names
+    right = {
+        f"names must be a list of the server's names, a dict from them to your own, or None, not {names!r}": (
+            names is None
+            or (isinstance(names, Collection) and not isinstance(names, str) and all(isinstance(w, str) for w in words))
+        ),
+        f"prefix must be text, not {prefix!r}": isinstance(prefix, str),
+        f"trust_hints must be True or False, not {trust_hints!r}": isinstance(trust_hints, bool),
+    }
+    return [fault for fault, holds in right.items() if not holds]
+
+
+def _chosen(tools: list[types.Tool], names: Collection[str] | None) -> list[tuple[str, types.Tool]]:
+    """The tools asked for, each with the name that it is to have."""
+    known = {tool.name: tool for tool in tools}
+    wanted = known if names is None else names
+    strange = [quoted(name) for name in wanted if name not in known]
+    if strange:
+        raise ValueError(f"names: the MCP server has no {listed(strange)}; its tools: {listed(known)}")
+    return [(names[name] if isinstance(names, Mapping) else name, known[name]) for name in wanted]
+
+
+def _made(
+    connection: Connection, chosen: list[tuple[str, types.Tool]], trust_hints: bool, options: dict[str, Any]
+) -> list[Tool]:
+    made, faults = [], []
+    for name, tool in chosen:
+        description = tool.description or tool.title or ""
+        signature = Signature(description, tool.input_schema, _whole, ("context",))
+        own = options | _hinted(tool.annotations) if trust_hints else options
+        handler = partial(connection.call, tool.name)
+        try:
+            made.append(Tool(name, description, tool.input_schema, handler, signature=signature, **own))
+        except InvalidTool as error:
+            faults.append(str(error))
+    if faults:
+        remedy = "choose others with names=[...], or rename them with names={theirs: yours}"
+        raise InvalidTool("\n".join([f"the MCP server has tools that can't be offered; {remedy}:", *faults]))
+    return made
+
+
+def _hinted(hints: types.ToolAnnotations | None) -> dict[str, str]:
+    if hints is not None and hints.read_only_hint:
+        return {"effect": "read"}
+    return {"effect": "idempotent"} if hints is not None and hints.idempotent_hint else {}
+
+
+def _whole(checked: str) -> dict[str, Any]:
+    """All arguments as one: among a server's own there may be a ``context``."""
+    return {"arguments": msgspec.json.decode(checked)}
