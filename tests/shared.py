@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from loopmachine import CallResult, Tool
-from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN, Wire
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, Wire
 from tests.drivers import Stage
 
 SHARED = Path(os.environ.get("SHARED") or Path(__file__).parents[2] / "shared")
@@ -119,10 +119,40 @@ def anthropic(item: dict[str, Any]) -> dict[str, Any]:
     asked = item.get("calls", ())
     content = [{"type": "text", "text": item["text"]}] if "text" in item else []
     content += [
-        {"type": "tool_use", "id": one["id"], "name": one["name"], "input": json.loads(one["arguments"])}
+        {"type": "tool_use", "id": one["id"], "name": one["name"], "input": _as_object(one["arguments"])}
         for one in asked
     ]
     return {"role": "assistant", "content": content, "stop_reason": "tool_use" if asked else "end_turn"}
+
+
+def openai_responses(item: dict[str, Any]) -> dict[str, Any]:
+    """An item of a script as a response of the Responses API."""
+    text = item.get("text")
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    asked = [
+        {"type": "function_call", "call_id": one["id"], "name": one["name"], "arguments": one["arguments"]}
+        for one in item.get("calls", ())
+    ]
+    return {"status": "completed", "output": [*([] if text is None else [said]), *asked]}
+
+
+def gemini(item: dict[str, Any]) -> dict[str, Any]:
+    """An item of a script as a response of the Gemini API."""
+    parts: list[dict[str, Any]] = [{"text": item["text"]}] if "text" in item else []
+    parts += [
+        {"functionCall": {"id": one["id"], "name": one["name"], "args": _as_object(one["arguments"])}}
+        for one in item.get("calls", ())
+    ]
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
+
+
+def _as_object(arguments: Any) -> Any:
+    """Arguments as the APIs that send objects would send them: as text only where they are none."""
+    try:
+        value = json.loads(arguments)
+    except (TypeError, ValueError, RecursionError):  # an object already, or text that no API would have sent
+        return arguments
+    return value if isinstance(value, dict) else arguments
 
 
 def _given(item: dict[str, Any], field: str, name: str = "") -> dict[str, Any]:
@@ -133,4 +163,6 @@ WRITERS: dict[str, tuple[Wire, Write]] = {
     "plain": (PLAIN, plain),
     "openai_chat": (OPENAI_CHAT, openai_chat),
     "anthropic": (ANTHROPIC, anthropic),
+    "openai_responses": (OPENAI_RESPONSES, openai_responses),
+    "gemini": (GEMINI, gemini),
 }

@@ -74,7 +74,33 @@ def results(*blocks: tuple[str, str, bool]) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
+def items(*functions: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """The calls of the Responses API."""
+    return [{"type": "function_call", "call_id": one, "name": name, "arguments": text} for one, name, text in functions]
+
+
+def outputs(*texts: tuple[str, str]) -> list[dict[str, Any]]:
+    """The results of the Responses API."""
+    return [{"type": "function_call_output", "call_id": one, "output": text} for one, text in texts]
+
+
+def parts(role: str, *given: dict[str, Any]) -> dict[str, Any]:
+    """A content of the Gemini API."""
+    return {"role": role, "parts": list(given)}
+
+
+def function_call(one: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A call of the Gemini API."""
+    return {"functionCall": {"id": one, "name": name, "args": arguments}}
+
+
+def function_response(one: str, name: str, text: str) -> dict[str, Any]:
+    """A result of the Gemini API."""
+    return {"functionResponse": {"id": one, "name": name, "response": {"result": text}}}
+
+
 ASKED = {"role": "user", "content": "go"}
+ASKED_OF_GEMINI = {"role": "user", "parts": [{"text": "go"}]}
 SENT_L01: dict[str, list[Any]] = {
     "plain": [
         *(GO, call("f:0", "f", x=1), brought("f:0", "r1")),
@@ -87,6 +113,16 @@ SENT_L01: dict[str, list[Any]] = {
     "anthropic": [
         *(ASKED, uses(("f:0", "f", {"x": 1})), results(("f:0", "r1", False))),
         *(uses(("f_0_s2_0", "f", {"x": 2})), results(("f_0_s2_0", "r2", False))),
+    ],
+    "openai_responses": [
+        *(ASKED, *items(("f:0", "f", '{"x": 1}')), *outputs(("f:0", "r1"))),
+        *(*items(("f_0_s2_0", "f", '{"x": 2}')), *outputs(("f_0_s2_0", "r2"))),
+    ],
+    "gemini": [
+        *(ASKED_OF_GEMINI, parts("model", function_call("f:0", "f", {"x": 1}))),
+        parts("user", function_response("f:0", "f", "r1")),
+        parts("model", function_call("f_0_s2_0", "f", {"x": 2})),
+        parts("user", function_response("f_0_s2_0", "f", "r2")),
     ],
 }
 
@@ -147,6 +183,14 @@ SENT_L02: dict[str, list[Any]] = {
     "anthropic": [
         *(ASKED, uses(("d", "f", {"x": 1}), ("d_s1_1", "g", {}))),
         results(("d", "r1", False), ("d_s1_1", "rg", False)),
+    ],
+    "openai_responses": [
+        *(ASKED, *items(("d", "f", '{"x": 1}'), ("d_s1_1", "g", "{}"))),
+        *outputs(("d", "r1"), ("d_s1_1", "rg")),
+    ],
+    "gemini": [
+        *(ASKED_OF_GEMINI, parts("model", function_call("d", "f", {"x": 1}), function_call("d_s1_1", "g", {}))),
+        parts("user", function_response("d", "f", "r1"), function_response("d_s1_1", "g", "rg")),
     ],
 }
 

@@ -416,7 +416,7 @@ def test_what_a_denial_says_is_kept_as_text() -> None:
     [
         ({"prompt": None}, ValueError, "a run needs a prompt, or a history to go on from"),
         ({"prompt": " \n"}, ValueError, "prompt must not be blank"),
-        ({"prompt": 5}, TypeError, "prompt must be text, not int"),
+        ({"prompt": 5}, TypeError, "prompt must be text or a list of messages, not int"),
         ({"prompt": None, "history": History()}, ValueError, "a run needs a prompt, or a history to go on from"),
         ({"history": [GO]}, TypeError, "history must be a History, such as result.history, not list"),
         ({"policy": "parallel"}, TypeError, "policy must be a Policy, not 'parallel'"),

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import Entry, History
 from loopmachine.records import Call, Final, Turn, UserMessage
-from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN, WIRES, Encoding, Messages, Wire
+from loopmachine.wire import PLAIN, WIRES, Encoding, Messages, Wire
 from loopmachine.wire.plain import Plain
 from tests.test_wire_base import exchange, vandalise
 
@@ -225,7 +225,7 @@ def test_threads_that_look_at_once_see_the_same() -> None:
 # --- whose it is ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wire", [PLAIN, ANTHROPIC, OPENAI_CHAT], ids=repr)
+@pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 def test_what_is_done_to_them_is_seen_by_nobody(wire: Wire) -> None:
     """Neither the history nor the messages of this step or the next change with them."""
     encoding = Encoding(wire, "Be brief.")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from loopmachine.limits import Usage
 from loopmachine.records import CallResult, Exchange
-from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, WIRES, Wire
-from tests.test_wire_base import REPLIES, WHAT_A_TURN_IS, every_wire, exchange, sent
+from loopmachine.wire import WIRES, Wire
+from tests.test_wire_base import REPLIES, WHAT_A_TURN_IS, every_provider, every_wire, exchange, sent
 
 # --- decode never raises ----------------------------------------------------------------------------------
 
@@ -143,6 +143,19 @@ MESSAGE = shape(
     refusal=TEXT,
 )
 USAGE = shape(input_tokens=st.just(1), output_tokens=st.just(1), prompt_tokens_details=shape(cached_tokens=st.just(1)))
+ITEM = shape(
+    type=st.sampled_from(["message", "function_call", "custom_tool_call", "reasoning", "computer_call", "new_call"]),
+    content=st.lists(shape(type=st.sampled_from(["output_text", "refusal"]), text=TEXT, refusal=TEXT), max_size=2),
+    call_id=ID,
+    name=TEXT,
+    arguments=ARGUMENTS,
+    input=TEXT,
+)
+FUNCTION = shape(id=ID, name=TEXT, args=ARGUMENTS, willContinue=st.booleans())
+CONTENT = shape(
+    parts=st.lists(shape(text=TEXT, thought=st.booleans(), functionCall=FUNCTION, thought_signature=TEXT), max_size=3)
+)
+CANDIDATE = shape(content=CONTENT, finishReason=STOP, finish_reason=STOP, finishMessage=TEXT)
 SHAPED = {
     "plain": shape(
         kind=st.sampled_from(["final", "text", "call", "calls", "tool_calls"]),
@@ -158,6 +171,20 @@ SHAPED = {
     "anthropic": shape(content=st.lists(BLOCK, max_size=4), stop_reason=STOP, usage=USAGE, model=TEXT),
     "openai-chat": MESSAGE
     | shape(choices=st.lists(shape(message=MESSAGE, finish_reason=STOP), max_size=1), usage=USAGE, model=TEXT),
+    "openai-responses": shape(
+        output=st.lists(ITEM, max_size=3),
+        status=STOP,
+        incomplete_details=shape(reason=STOP),
+        error=shape(code=TEXT, message=TEXT),
+        usage=USAGE,
+        model=TEXT,
+    ),
+    "gemini": shape(
+        candidates=st.lists(CANDIDATE, max_size=1),
+        promptFeedback=shape(blockReason=STOP, blockReasonMessage=TEXT),
+        usageMetadata=shape(promptTokenCount=st.just(1), totalTokenCount=st.just(1)),
+        modelVersion=TEXT,
+    ),
 }
 
 
@@ -200,23 +227,37 @@ def pairs(messages: list[dict[str, Any]]) -> tuple[list[tuple[str, Any]], list[s
     asked: list[tuple[str, Any]] = []
     answered: list[str] = []
     for message in messages:
-        if message.get("kind") == "call":
-            asked.append((message["id"], message["arguments"]))
-        elif message.get("kind") == "tool_result":
-            answered.append(message["id"])
-        elif message.get("role") == "tool":
-            answered.append(message["tool_call_id"])
-        for call in message.get("tool_calls", ()):
-            asked.append((call["id"], json.loads(call["function"]["arguments"])))
-        for block in message.get("content", ()):
-            if isinstance(block, dict) and block["type"] == "tool_use":
-                asked.append((block["id"], block["input"]))
-            elif isinstance(block, dict) and block["type"] == "tool_result":
-                answered.append(block["tool_use_id"])
+        for kind in (message, *message.get("tool_calls", ()), *message.get("parts", ()), *blocks(message)):
+            match kind:
+                case {"kind": "call", "id": one, "arguments": arguments}:
+                    asked.append((one, arguments))
+                case {"type": "function", "id": one, "function": {"arguments": text}}:
+                    asked.append((one, json.loads(text)))
+                case {"type": "tool_use", "id": one, "input": arguments}:
+                    asked.append((one, arguments))
+                case {"type": "function_call", "call_id": one, "arguments": text}:
+                    asked.append((one, json.loads(text)))
+                case {"functionCall": {"args": arguments} as function}:
+                    asked.append((function.get("id", f"c{len(asked)}"), arguments))
+                case {"functionResponse": function}:
+                    answered.append(function.get("id", f"c{len(answered)}"))
+                case (
+                    {"kind": "tool_result", "id": one}
+                    | {"role": "tool", "tool_call_id": one}
+                    | {"type": "tool_result", "tool_use_id": one}
+                    | {"type": "function_call_output", "call_id": one}
+                ):
+                    answered.append(one)
     return asked, answered
 
 
-@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+def blocks(message: dict[str, Any]) -> list[Any]:
+    """The blocks of a message's content."""
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+@every_provider
 def test_a_result_is_paired_by_its_place(wire: Wire) -> None:
     """A result goes out under the id of the call at its place, whatever id it bears itself."""
     turn = wire.decode(REPLIES[wire]("", 1, None))
@@ -224,7 +265,7 @@ def test_a_result_is_paired_by_its_place(wire: Wire) -> None:
     assert (asked, answered) == ([("c0", {"a": 0})], ["c0"])
 
 
-@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+@every_provider
 def test_an_unpaired_exchange_is_not_sent(wire: Wire) -> None:
     """A turn with fewer results than calls, which no machine makes, is a ValueError."""
     turn = wire.decode(REPLIES[wire]("", 2, None))
@@ -256,6 +297,14 @@ USAGES: dict[str, Callable[[Any], dict[str, Any]]] = {
         "choices": [{"message": {"content": "x"}}],
         "usage": {"prompt_tokens": 7, "completion_tokens": bad, "completion_tokens_details": {"reasoning_tokens": bad}},
     },
+    "openai-responses": lambda bad: {
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": "x"}]}],
+        "usage": {"input_tokens": 7, "output_tokens": bad, "output_tokens_details": {"reasoning_tokens": bad}},
+    },
+    "gemini": lambda bad: {
+        "candidates": [{"content": {"parts": [{"text": "x"}]}}],
+        "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": bad, "thoughtsTokenCount": bad},
+    },
 }
 BAD_COUNTS = [-1, True, float("nan"), float("inf"), -0.5, "5", [5], {"a": 5}, 10**5000, None]
 
@@ -270,7 +319,7 @@ def test_a_bad_count_is_not_reported(wire: Wire) -> None:
 @every_wire
 def test_usage_that_is_no_object_is_not_reported(wire: Wire) -> None:
     """Usage of another shape is as if there were none."""
-    turns = [wire.decode(USAGES[wire.name](1) | {"usage": bad}) for bad in (None, 5, "5", [5])]
+    turns = [wire.decode(USAGES[wire.name](1) | {"usage": bad, "usageMetadata": bad}) for bad in (None, 5, "5", [5])]
     assert [(turn.kind, turn.usage) for turn in turns] == [("final", None)] * 4
 
 
@@ -278,9 +327,10 @@ def test_usage_that_is_no_object_is_not_reported(wire: Wire) -> None:
 def test_what_a_malformed_reply_used_is_kept(wire: Wire) -> None:
     """Usage and stop reason are read before anything that can be wrong."""
     reply = USAGES[wire.name](3) | {"content": 5, "kind": 5, "choices": [{"finish_reason": "stop", "message": 5}]}
-    turn = wire.decode(reply | {"stop": "stop", "stop_reason": "stop"})
+    reply |= {"output": 5, "candidates": [{"finishReason": "stop", "content": 5}]}
+    turn = wire.decode(reply | {"stop": "stop", "stop_reason": "stop", "status": "stop"})
     assert turn.usage is not None
-    assert (turn.kind, turn.stop, turn.usage.tokens) == ("malformed", "stop", 10)
+    assert (turn.kind, turn.stop, turn.usage.input_tokens) == ("malformed", "stop", 7)
 
 
 # --- stop reasons that are no text ----------------------------------------------------------------------
@@ -296,6 +346,12 @@ class Reason(enum.StrEnum):
 def test_a_stop_reason_is_text(wire: Wire) -> None:
     """An enum's text is taken as plain text; what is no text is a fault, since it might have meant a cut."""
     cut, wrong = (wire.decode(REPLIES[wire]("hm", 1, stop)) for stop in (Reason.CUT, 5))  # type: ignore[arg-type]  # on purpose
-    field = {"plain": "stop", "anthropic": "stop_reason", "openai-chat": "choices[0].finish_reason"}[wire.name]
+    field = {
+        "plain": "stop",
+        "anthropic": "stop_reason",
+        "openai-chat": "choices[0].finish_reason",
+        "openai-responses": "status",
+        "gemini": "candidates[0].finishReason",
+    }[wire.name]
     assert (cut.kind, type(cut.stop), cut.stop) == ("truncated", str, "length")
     assert (wrong.kind, wrong.fault) == ("malformed", f"{field}: it must be a string, not int")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import attrs
@@ -11,7 +12,7 @@ import pytest
 
 from loopmachine.history import Entry, History
 from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
-from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN, WIRES, Encoded, Wire
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Encoded, Wire
 
 ADD = {
     "name": "add",
@@ -24,6 +25,11 @@ def exchange(turn: Turn, *results: tuple[str, str]) -> Exchange:
     """A turn and the (outcome, content) of each of its calls."""
     pairs = zip(turn.calls, results, strict=True)
     return Exchange(turn, tuple(CallResult.of(call, outcome, content) for call, (outcome, content) in pairs))
+
+
+def pictured(call: Call, blocks: str) -> CallResult:
+    """The result of a tool that returned these blocks, as JSON, beside a text."""
+    return attrs.evolve(CallResult.of(call, "ok", "x"), blocks_text=blocks)
 
 
 def identified(turn: Turn, *ids: str) -> Turn:
@@ -68,12 +74,30 @@ def chat_reply(text: str, calls: int, stop: str | None) -> dict[str, Any]:
     return {"choices": [{"message": message, "finish_reason": stop}]}
 
 
+def responses_reply(text: str, calls: int, stop: str | None) -> dict[str, Any]:
+    asked = [
+        {"type": "function_call", "call_id": f"c{n}", "name": "add", "arguments": json.dumps({"a": n})}
+        for n in range(calls)
+    ]
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return {"output": [said, *asked], "status": stop}
+
+
+def gemini_reply(text: str, calls: int, stop: str | None) -> dict[str, Any]:
+    asked = [{"functionCall": {"id": f"c{n}", "name": "add", "args": {"a": n}}} for n in range(calls)]
+    return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}, *asked]}, "finishReason": stop}]}
+
+
 REPLIES: dict[Wire, Callable[[str, int, str | None], dict[str, Any]]] = {
     PLAIN: plain_reply,
     ANTHROPIC: anthropic_reply,
     OPENAI_CHAT: chat_reply,
+    OPENAI_RESPONSES: responses_reply,
+    GEMINI: gemini_reply,
 }
+PROVIDERS = [wire for wire in WIRES.values() if wire is not PLAIN]
 every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+every_provider = pytest.mark.parametrize("wire", PROVIDERS, ids=repr)
 
 # --- the face -------------------------------------------------------------------------------------------
 
@@ -84,6 +108,8 @@ def test_wires_are_known_by_their_names() -> None:
         "plain": ("<wire plain>", "plain"),
         "anthropic": ("<wire anthropic>", "anthropic"),
         "openai-chat": ("<wire openai-chat>", "openai-chat"),
+        "openai-responses": ("<wire openai-responses>", "openai-responses"),
+        "gemini": ("<wire gemini>", "gemini"),
     }
 
 
@@ -91,13 +117,18 @@ def test_what_is_sent_beside_the_history() -> None:
     """Each wire has its own place for the system text and its own shape of a tool."""
     history = History([UserMessage("hi")])
     said = {"role": "user", "content": "hi"}
-    function = {"name": "add", "description": "Add two numbers.", "parameters": ADD["input_schema"]}
+    named = {"name": "add", "description": "Add two numbers."}
+    function = named | {"parameters": ADD["input_schema"]}
+    declared = {"functionDeclarations": [named | {"parametersJsonSchema": ADD["input_schema"]}]}
+    content = {"role": "user", "parts": [{"text": "hi"}]}
     assert {wire.name: wire.encode(history, [ADD], "Be brief.") for wire in WIRES.values()} == {
         "plain": Encoded([{"kind": "system", "text": "Be brief."}, {"kind": "user", "text": "hi"}], [ADD], None),
         "anthropic": Encoded([said], [ADD], "Be brief."),
         "openai-chat": Encoded(
             [{"role": "system", "content": "Be brief."}, said], [{"type": "function", "function": function}], None
         ),
+        "openai-responses": Encoded([said], [{"type": "function", "strict": False} | function], "Be brief."),
+        "gemini": Encoded([content], [declared], {"parts": [{"text": "Be brief."}]}),
     }
 
 
@@ -113,7 +144,7 @@ def test_only_anthropic_needs_the_tools_beside_old_calls() -> None:
     assert [name for name, wire in WIRES.items() if wire.needs_schemas] == ["anthropic"]
 
 
-@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+@every_provider
 def test_an_entry_of_another_kind_is_refused(wire: Wire) -> None:
     """What is no entry of a history is a TypeError that names it."""
 
@@ -131,7 +162,7 @@ def test_an_entry_of_another_kind_is_refused(wire: Wire) -> None:
         def __len__(self) -> int:
             return 1
 
-    assert wire.entry(Aside("psst")) == [{"role": "user", "content": "psst"}]
+    assert wire.entry(Aside("psst")) == wire.entry(UserMessage("psst"))
     assert PLAIN.entry(Remark("hm")) == Remark("hm").messages()[: len(Remark("hm"))]
     assert PLAIN.entry(Aside("psst")) == [{"kind": "aside"}]
     with pytest.raises(TypeError, match="user messages, exchanges, notes and finals, not Remark"):
@@ -210,25 +241,31 @@ def test_a_turn_is_taken_as_it_is(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("entry", [UserMessage("hi"), Note("hi")], ids=["user", "note"])
-@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=repr)
+@every_provider
 def test_users_and_notes_speak_as_the_user(wire: Wire, entry: Entry) -> None:
     """On the providers' wires a user message and a note are both messages of the user."""
-    assert sent(wire, entry) == [{"role": "user", "content": "hi"}]
+    said = {"parts": [{"text": "hi"}]} if wire is GEMINI else {"content": "hi"}
+    assert sent(wire, entry) == [{"role": "user"} | said]
 
 
 # --- what a turn is -------------------------------------------------------------------------------------
 
 #: Why it stopped, for each thing a reason may claim, with (text and calls, calls, text, neither).
 WHAT_A_TURN_IS: dict[tuple[str | None, ...], tuple[str, str, str, str]] = {
-    (None, "", "new_reason"): ("calls", "calls", "final", "malformed"),
+    (None, "", "new_reason", "OTHER"): ("calls", "calls", "final", "malformed"),
     ("stop", "end_turn", "stop_sequence", "completed", "final", "STOP"): ("calls", "calls", "final", "malformed"),
     ("tool_calls", "tool_use", "function_call", "calls"): ("calls", "calls", "malformed", "malformed"),
-    ("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS", "incomplete"): (
-        "truncated",
-        "truncated",
-        "truncated",
-        "truncated",
-    ),
+    (
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "model_context_window_exceeded",
+        "MAX_TOKENS",
+        "CONTINUATION",
+        "incomplete",
+        "max_messages",
+        "steered",
+    ): ("truncated", "truncated", "truncated", "truncated"),
     (
         "content_filter",
         "refusal",
@@ -240,13 +277,27 @@ WHAT_A_TURN_IS: dict[tuple[str | None, ...], tuple[str, str, str, str]] = {
         "spii",
         "image_safety",
         "language",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "MODEL_ARMOR",
+        "ESCALATION",
+        "PUP_LIMITED_DISABLED",
+        "JAILBREAK",
+        "BLOCKED_REASON_UNSPECIFIED",
     ): ("refused", "refused", "refused", "refused"),
-    ("malformed_function_call", "MALFORMED_FUNCTION_CALL", "unexpected_tool_call", "malformed_response"): (
-        "malformed",
-        "malformed",
-        "malformed",
-        "malformed",
-    ),
+    (
+        "malformed_function_call",
+        "MALFORMED_FUNCTION_CALL",
+        "unexpected_tool_call",
+        "malformed_response",
+        "TOO_MANY_TOOL_CALLS",
+        "MISSING_THOUGHT_SIGNATURE",
+        "NO_IMAGE",
+        "failed",
+        "cancelled",
+        "in_progress",
+        "queued",
+    ): ("malformed", "malformed", "malformed", "malformed"),
 }
 HOLDS = (("hm", 2), ("", 1), ("hm", 0), (" \n", 0))
 
@@ -316,11 +367,39 @@ def test_a_turn_of_another_wire_is_sent_from_its_text_and_calls() -> None:
             {"role": "tool", "tool_call_id": "c2", "content": "no"},
             {"role": "assistant", "content": "Done."},
         ],
+        "openai-responses": [
+            {"role": "assistant", "content": "Two things."},
+            {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a": 1}'},
+            {"type": "function_call", "call_id": "c2", "name": "add", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "1"},
+            {"type": "function_call_output", "call_id": "c2", "output": "no"},
+            {"role": "assistant", "content": "Done."},
+        ],
+        "gemini": [
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "Two things."},
+                    {
+                        "functionCall": {"name": "add", "args": {"a": 1}},
+                        "thoughtSignature": "skip_thought_signature_validator",
+                    },
+                    {"functionCall": {"name": "add", "args": {}}},
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"name": "add", "response": {"result": "1"}}},
+                    {"functionResponse": {"name": "add", "response": {"error": "no"}}},
+                ],
+            },
+            {"role": "model", "parts": [{"text": "Done."}]},
+        ],
     }
 
 
-@every_wire
-@pytest.mark.parametrize("source", WIRES.values(), ids=WIRES)
+@pytest.mark.parametrize(("source", "wire"), list(permutations(WIRES.values(), 2)), ids=repr)
 def test_only_the_wire_that_decoded_it_sends_a_payload(source: Wire, wire: Wire) -> None:
     """A turn that came over a wire goes over another as one that was made by hand."""
     turn = source.decode(REPLIES[source]("hm", 2, None))
@@ -329,10 +408,12 @@ def test_only_the_wire_that_decoded_it_sends_a_payload(source: Wire, wire: Wire)
     assert sent(wire, exchange(turn, *answers)) == sent(wire, exchange(by_hand, *answers))
 
 
-@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT], ids=lambda wire: wire.name)
+@every_provider
 @pytest.mark.parametrize(
     ("error", "said"),
     [
+        ({"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Slow down"}, "RESOURCE_EXHAUSTED: Slow down"),
+        ({"code": "rate_limit_exceeded", "message": "Slow down"}, "rate_limit_exceeded: Slow down"),
         ({"type": "overloaded_error", "message": "Overloaded"}, "overloaded_error: Overloaded"),
         ({"message": "bad key", "code": None}, "bad key"),
         ("no such model", "no such model"),

@@ -6,11 +6,31 @@ from typing import Final as Constant
 
 from loopmachine.wire.anthropic import ANTHROPIC
 from loopmachine.wire.base import Encoded, Wire
+from loopmachine.wire.framing import Reader
+from loopmachine.wire.gemini import GEMINI
 from loopmachine.wire.messages import Encoding, Messages
 from loopmachine.wire.openai_chat import OPENAI_CHAT
+from loopmachine.wire.openai_responses import OPENAI_RESPONSES
 from loopmachine.wire.plain import PLAIN
+from loopmachine.wire.stream import Accumulator, Delta
 
 #: Every wire by its name, which is what a record keeps of it.
-WIRES: Constant[dict[str, Wire]] = {wire.name: wire for wire in (PLAIN, ANTHROPIC, OPENAI_CHAT)}
+WIRES: Constant[dict[str, Wire]] = {
+    wire.name: wire for wire in (PLAIN, ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)
+}
 
-__all__ = ["ANTHROPIC", "OPENAI_CHAT", "PLAIN", "WIRES", "Encoded", "Encoding", "Messages", "Wire"]
+__all__ = [
+    "ANTHROPIC",
+    "GEMINI",
+    "OPENAI_CHAT",
+    "OPENAI_RESPONSES",
+    "PLAIN",
+    "WIRES",
+    "Accumulator",
+    "Delta",
+    "Encoded",
+    "Encoding",
+    "Messages",
+    "Reader",
+    "Wire",
+]

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
 from loopmachine.limits import Usage
-from loopmachine.records import Exchange, Turn
+from loopmachine.records import CallResult, Exchange, Turn, UserMessage
+from loopmachine.wire.anthropic_stream import AnthropicStream
 from loopmachine.wire.base import ProviderWire
 from loopmachine.wire.fields import (
     Asked,
+    Unreadable,
     arguments,
     arguments_sent,
+    content_sent,
     count,
     filled,
+    foreign_id,
     frozen,
     listed,
     model_name,
+    name_sent,
     opened,
     optional,
     provider_id,
     text_of,
+    total,
 )
+from loopmachine.wire.given import Brought, Piece, Said, heard
 
 Block = dict[str, Any]
 
@@ -39,30 +48,54 @@ class Anthropic(ProviderWire):
     def aside(self, system: str | None) -> str | None:
         return system or None
 
-    def _replayed(self, payload: list[Block], turn: Turn) -> dict[str, Any]:
+    def stream(self) -> AnthropicStream:
+        return AnthropicStream(self.decode)
+
+    def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
+        role, content = message.get("role"), message.get("content")
+        told = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        blocks = listed(told, "content", "block")
+        if role == "assistant":
+            yield Said(message | {"content": blocks})
+        elif role == "user":
+            for results, group in groupby(blocks, lambda block: block.get("type") == "tool_result"):
+                together = list(group)
+                yield from map(_brought, together) if results else [self._told(message, together)]
+        else:
+            raise Unreadable(f"role: it must be 'user' or 'assistant', not {shown(role)}")
+
+    def _told(self, message: dict[str, Any], blocks: list[Block]) -> UserMessage:
+        """What the user said in blocks that are no results."""
+        text = text_of(blocks, "content")
+        whole = message if isinstance(message["content"], str) else message | {"content": blocks}
+        return heard(whole, text, self._heard(text), self.name)
+
+    def _replayed(self, payload: list[Block], turn: Turn) -> list[dict[str, Any]]:
         asked = [block for block in payload if block["type"] == "tool_use"]
         for call, block in zip(turn.calls, asked, strict=True):
             block["id"] = call.wire_id
+            block["name"] = name_sent(call)
             block["input"] = arguments_sent(call)
-        return {"role": "assistant", "content": [block for block in payload if not _is_blank(block)]}
+        return [{"role": "assistant", "content": [block for block in payload if not _is_blank(block)]}]
 
-    def _made(self, turn: Turn) -> dict[str, Any]:
+    def _made(self, turn: Turn) -> list[dict[str, Any]]:
         said = {"type": "text", "text": turn.text}
         asked = [
-            {"type": "tool_use", "id": call.wire_id, "name": call.name, "input": arguments_sent(call)}
+            {"type": "tool_use", "id": foreign_id(call), "name": name_sent(call), "input": arguments_sent(call)}
             for call in turn.calls
         ]
-        return {"role": "assistant", "content": asked if _is_blank(said) else [said, *asked]}
+        return [{"role": "assistant", "content": asked if _is_blank(said) else [said, *asked]}]
 
-    def _answered(self, exchange: Exchange) -> list[dict[str, Any]]:
+    def _answered(self, exchange: Exchange, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        asked = [block["id"] for block in said[0]["content"] if block["type"] == "tool_use"]
         results = [
             {
                 "type": "tool_result",
-                "tool_use_id": call.wire_id,
-                "content": result.content,
+                "tool_use_id": own,
+                "content": _content(result),
                 "is_error": result.outcome != "ok",
             }
-            for call, result in zip(exchange.turn.calls, exchange.results, strict=True)
+            for own, result in zip(asked, exchange.results, strict=True)
         ]
         return [{"role": "user", "content": results}]
 
@@ -75,10 +108,10 @@ class Anthropic(ProviderWire):
             return None
         # The provider counts what a cache read or wrote apart, and leaves out what is nothing.
         cached = (usage.get(field) for field in ("cache_read_input_tokens", "cache_creation_input_tokens"))
-        parts = [count(usage.get("input_tokens")), *(0 if one is None else count(one) for one in cached)]
-        known = [part for part in parts if part is not None]
         return Usage(
-            input_tokens=sum(known) if len(known) == len(parts) else None,
+            input_tokens=total(
+                (count(usage.get("input_tokens")), *(0 if one is None else count(one) for one in cached))
+            ),
             output_tokens=count(usage.get("output_tokens")),
             cached_tokens=count(usage.get("cache_read_input_tokens")),
             model=model_name(body.get("model")),
@@ -103,6 +136,27 @@ class Anthropic(ProviderWire):
             for at, block in enumerate(said)
             if block["type"] == "tool_use"
         )
+
+
+def _brought(block: Block) -> Brought:
+    content = block.get("content")
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": optional(content, "content")}]
+    text = text_of(listed(blocks, "content", "block"), "content")
+    outcome = "failed" if block.get("is_error") else "ok"
+    return Brought(filled(block.get("tool_use_id"), "tool_use_id"), text, outcome)
+
+
+def _content(result: CallResult) -> str | list[Block]:
+    """The server takes no images where ``is_error`` is true, nor a text block that says nothing."""
+    if result.blocks_text is None or result.outcome != "ok":
+        return content_sent(result)
+    return [block for block in map(_block, result.blocks) if not _is_blank(block)] or ""
+
+
+def _block(block: Block) -> Block:
+    if block["kind"] == "text":
+        return {"type": "text", "text": block["text"]}
+    return {"type": "image", "source": {"type": "base64", "media_type": block["media_type"], "data": block["data"]}}
 
 
 def _is_blank(block: Block) -> bool:

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import attrs
 
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import Entry, History
+from loopmachine.kinds import MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
 from loopmachine.limits import Usage
-from loopmachine.records import (
-    MALFORMED,
-    REFUSED,
-    STOP_REASONS,
-    TRUNCATED,
-    Call,
-    Exchange,
-    Final,
-    Note,
-    Turn,
-    UserMessage,
-)
-from loopmachine.wire.fields import Asked, Unreadable
-
-
-def as_asked(asked: tuple[Asked, ...]) -> tuple[Call, ...]:
-    """The calls of a turn, of which nobody knows yet in which step it came, and what tools there are."""
-    return tuple([Call(own, name, text, place=place) for place, (own, name, text) in enumerate(asked)])
+from loopmachine.records import Call, Exchange, Final, Note, Turn, UserMessage
+from loopmachine.wire import given
+from loopmachine.wire.fields import Asked, Unreadable, as_asked
+from loopmachine.wire.framing import Chunk, Reader
+from loopmachine.wire.stream import Accumulator, Replies
 
 
 @attrs.frozen
@@ -90,16 +78,46 @@ class Wire(ABC):
             body = self._body(reply)
             usage = self._usage(body)
             stop = self._stop(body)
+            aborted = bool(stop) and aborts(stop)
+            if aborted and (words := self._words(body)):
+                fault = f"the provider stopped it: {stop}: {words[:500]}"
             payload = self._payload(body)
             said = body if payload is None else thaw(payload)
             text = self._text(said)
-            if not (stop and aborts(stop)):
+            if not aborted:
                 asked = self._calls(said)
         except Unreadable as wrong:
-            fault = str(wrong)
+            fault = fault or str(wrong)
         except Exception as error:
             fault = f"reply: reading it raises {type(error).__name__}"
         return Turn(text, calls(asked) if asked else (), stop, usage, payload, self.name, fault)
+
+    def read(self, byte_chunks: Iterable[bytes]) -> Iterator[Chunk]:
+        """The decoded chunks of a body, however the network cut it. For clients that push bytes there is ``Reader``."""
+        reader = Reader()
+        for data in byte_chunks:
+            yield from reader.feed(data)
+        yield from reader.close()
+
+    def history(self, messages: Iterable[object]) -> tuple[History, str | None]:
+        """The history that messages in the wire's shape are, and the system text among them.
+
+        Raises ValueError, with a sentence that names the message, where one is none of the wire's, where a call has not
+        exactly one result right after its turn, where an id is used twice, or where the model has the last word.
+        """
+        return given.history(self, messages)
+
+    def pieces(self, message: dict[str, Any]) -> Iterable[given.Piece]:
+        """What a message handed in is; Unreadable where it is none of the wire's."""
+        raise Unreadable(f"the wire {self.name!r} takes no list of messages")
+
+    def reply(self, said: list[dict[str, Any]]) -> object:
+        """What the model said in messages handed in, as a reply."""
+        return said[0]
+
+    def stream(self) -> Accumulator:
+        """What puts the chunks of one streamed reply together."""
+        return Replies(self.decode)
 
     @abstractmethod
     def _body(self, reply: object) -> Any:
@@ -112,6 +130,10 @@ class Wire(ABC):
     @abstractmethod
     def _stop(self, body: Any) -> str:
         """The stop reason, word for word; blank where there is none."""
+
+    def _words(self, body: Any) -> str:
+        """What the provider says of a stop reason that aborts, beside it; blank where it says nothing."""
+        return ""
 
     def _payload(self, body: Any) -> str | None:
         """The provider's own message as JSON text, which is then what is read; None where none goes back."""
@@ -132,30 +154,37 @@ def aborts(stop: str) -> bool:
 
 
 class ProviderWire(Wire):
-    """A shape of messages with a ``role``, in which a turn goes back as the provider sent it."""
+    """The shape of a provider, in which a turn goes back as the provider sent it."""
 
     def entry(self, entry: Entry) -> list[dict[str, Any]]:
         match entry:
+            case UserMessage(wire=self.name):
+                return [entry.payload]
             case UserMessage() | Note():
-                return [{"role": "user", "content": entry.text}]
+                return [self._heard(entry.text)]
             case Final():
-                return [self._said(entry.turn)]
+                return self._said(entry.turn)
             case Exchange():
-                return [self._said(entry.turn), *self._answered(entry)]
+                said = self._said(entry.turn)
+                return [*said, *self._answered(entry, said)]
         raise TypeError(f"a history holds user messages, exchanges, notes and finals, not {type(entry).__name__}")
 
-    def _said(self, turn: Turn) -> dict[str, Any]:
+    def _heard(self, text: str) -> dict[str, Any]:
+        """The user's message."""
+        return {"role": "user", "content": text}
+
+    def _said(self, turn: Turn) -> list[dict[str, Any]]:
         payload = turn.payload if turn.wire == self.name else None
         return self._made(turn) if payload is None else self._replayed(payload, turn)
 
     @abstractmethod
-    def _replayed(self, payload: Any, turn: Turn) -> dict[str, Any]:
-        """The assistant's message from a fresh copy of its payload, in which a server refuses nothing."""
+    def _replayed(self, payload: Any, turn: Turn) -> list[dict[str, Any]]:
+        """What the model said from a fresh copy of its payload, in which a server refuses nothing."""
 
     @abstractmethod
-    def _made(self, turn: Turn) -> dict[str, Any]:
-        """The assistant's message from its text and calls."""
+    def _made(self, turn: Turn) -> list[dict[str, Any]]:
+        """What the model said from its text and calls."""
 
     @abstractmethod
-    def _answered(self, exchange: Exchange) -> list[dict[str, Any]]:
-        """The results of all calls, in the order they were asked for."""
+    def _answered(self, exchange: Exchange, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The results of all calls, in the order they were asked for; ``said`` is what they answer."""

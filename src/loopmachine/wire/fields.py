@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from typing import Final as Constant
 
 from loopmachine.frozen import freeze, json_object
-from loopmachine.records import Call
+from loopmachine.records import Call, CallResult
 
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
 
 
 Asked = tuple[str, str, str]  #: a call as a reply asks for it: id, name, arguments text
+
+
+def as_asked(asked: tuple[Asked, ...]) -> tuple[Call, ...]:
+    """The calls of a turn, of which nobody knows yet in which step it came, and what tools there are."""
+    return tuple([Call(own, name, text, place=place) for place, (own, name, text) in enumerate(asked)])
 
 
 class Unreadable(Exception):
@@ -83,16 +89,24 @@ def frozen(value: object, field: str) -> str:
 
 def opened(reply: object) -> dict[str, Any]:
     """A provider's reply: a mapping, or an SDK's object as one. An error in its place is told in its words."""
-    body = _mapping(reply)
+    body = mapping(reply)
     error = body.get("error")
-    if error and not body.keys() & {"choices", "content"}:
-        words = [error.get("type"), error.get("message")] if isinstance(error, Mapping) else [error]
-        said = ": ".join(str(word)[:200] for word in words if word)
+    if error and not body.keys() & {"choices", "content", "output", "candidates"}:
+        said = words_of(error)
         raise Unreadable(f"error: the provider answered with an error, for which a model raises ModelError: {said}")
     return body
 
 
-def _mapping(reply: object) -> dict[str, Any]:
+def words_of(error: object) -> str:
+    """What a provider says of an error: its kind and its message."""
+    if not isinstance(error, Mapping):
+        return str(error)[:200] if error else ""
+    kind = error.get("type") or error.get("status") or error.get("code")
+    return ": ".join(str(word)[:200] for word in (kind, error.get("message")) if word)
+
+
+def mapping(reply: object) -> dict[str, Any]:
+    """A reply, or a chunk of one: a mapping, or an SDK's object as one."""
     if isinstance(reply, Mapping):
         return dict(reply)
     if callable(dump := getattr(reply, "model_dump", None)):
@@ -113,11 +127,11 @@ def listed(value: object, field: str, what: str) -> list[dict[str, Any]]:
     return value
 
 
-def text_of(blocks: list[dict[str, Any]], field: str) -> str:
-    """The texts of all text blocks, joined. Each block must have a type."""
+def text_of(blocks: list[dict[str, Any]], field: str, kind: str = "text") -> str:
+    """The texts of all blocks of the kind, joined. Each block must have a type."""
     said = []
     for place, block in enumerate(blocks):
-        if string(block.get("type"), f"{field}[{place}].type") == "text":
+        if string(block.get("type"), f"{field}[{place}].type") == kind:
             said.append(string(block.get("text"), f"{field}[{place}].text"))
     return "".join(said)
 
@@ -125,6 +139,18 @@ def text_of(blocks: list[dict[str, Any]], field: str) -> str:
 def count(value: object) -> int | None:
     """A number of tokens; whatever is none is not reported."""
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def detail(details: object, field: str) -> int | None:
+    """A number of tokens among the details of a count."""
+    return count(details.get(field)) if isinstance(details, Mapping) else None
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """All counts together, None where one of them is not known."""
+    parts = list(counts)
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def dollars(value: object) -> float | None:
@@ -142,6 +168,31 @@ def model_name(value: object) -> str:
 # --- writing --------------------------------------------------------------------------------------------
 
 
+def name_sent(call: Call) -> str:
+    """The name of a call. One that no tool has, and no provider takes, is written with the characters that all take.
+
+    The rule is what servers answer: "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'", at most 64.
+    """
+    if call.known or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", call.name):
+        return call.name
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)
+    return (plain if plain[0].isalpha() else f"_{plain}")[:64]
+
+
+def foreign_id(call: Call) -> str:
+    """The id of a call that came over another wire, as every provider takes it: at most 40 letters, digits, _ or -.
+
+    One that is no such id ends in a digest of itself, so that two of them stay two.
+    """
+    own = call.wire_id
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,40}", own):
+        return own
+    from hashlib import blake2b  # rarely needed, and slow to import
+
+    digest = blake2b(own.encode(errors="surrogatepass"), digest_size=6).hexdigest()
+    return re.sub(r"[^A-Za-z0-9_-]", "_", own[:27]) + "_" + digest
+
+
 def arguments_sent(call: Call) -> dict[str, Any]:
     """The arguments that go back to a model: what it wrote if that is a JSON object, else an empty one."""
     return json_object(call.arguments_text) or {}
@@ -150,3 +201,12 @@ def arguments_sent(call: Call) -> dict[str, Any]:
 def arguments_text_sent(call: Call) -> str:
     """The same as text, as the model wrote it."""
     return "{}" if json_object(call.arguments_text) is None else call.arguments_text
+
+
+def content_sent(result: CallResult) -> str:
+    """A result where only text can go: its content, which says so where that leaves images out."""
+    if result.blocks_text is None:
+        return result.content
+    images = sum(block["kind"] == "image" for block in result.blocks)
+    told = f"\n[images not sent, since this result can only be text: {images}]" if images else ""
+    return result.content + told

@@ -19,12 +19,16 @@ Source = TypeVar("Source")
 
 
 class Encoding:
-    """The history of a run in a wire's shape, as JSON text, extended when somebody looks. Safe to use from threads."""
+    """The history of a run in a wire's shape, as JSON text, extended when somebody looks. Safe to use from threads.
 
-    __slots__ = ("_ends", "_lock", "_source", "_texts", "_wire")
+    ``dropped`` is told, once, when it holds turns of another wire: these are sent from their text and calls.
+    """
 
-    def __init__(self, wire: Wire, system: str | None = None) -> None:
+    __slots__ = ("_dropped", "_ends", "_lock", "_source", "_texts", "_wire")
+
+    def __init__(self, wire: Wire, system: str | None = None, dropped: Callable[[str], None] | None = None) -> None:
         self._wire = wire
+        self._dropped = dropped
         self._lock = Lock()
         self._texts = [freeze(message) for message in wire.lead(system)]
         self._ends = [len(self._texts)]  #: how many messages the first n entries are, with what leads
@@ -41,7 +45,7 @@ class Encoding:
 
     def upto(self, history: History) -> tuple[list[str], int]:
         """The texts, which other snapshots extend, and how many of them are this history's."""
-        entries = history.entries
+        entries, foreign = history.entries, ""
         with self._lock:
             # Logs that share a list begin alike, whatever their lengths; a log of another list is encoded anew.
             if entries._items is not self._source:
@@ -49,7 +53,21 @@ class Encoding:
             for place in range(len(self._ends) - 1, len(entries)):
                 self._texts += [freeze(message) for message in self._wire.entry(entries[place])]
                 self._ends.append(len(self._texts))
-            return self._texts, self._ends[len(entries)]
+                foreign = foreign or self._foreign(entries[place])
+            found = self._texts, self._ends[len(entries)]
+            dropped, self._dropped = self._dropped, None if foreign else self._dropped
+        if foreign and dropped:
+            dropped(
+                f"history: what came over {foreign!r} is sent over {self._wire.name!r} as text and calls; "
+                "what only the first understands, such as thinking and signatures, is left out"
+            )
+        return found
+
+    def _foreign(self, entry: Any) -> str:
+        """The other wire whose payload this entry holds; blank where it holds none."""
+        said = getattr(entry, "turn", entry)
+        foreign = getattr(said, "payload_text", None) is not None and said.wire != self._wire.name
+        return said.wire if foreign else ""
 
 
 def _whole(texts: list[str]) -> tuple[list[str], int]:

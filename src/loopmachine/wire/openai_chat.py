@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
@@ -16,17 +16,23 @@ from loopmachine.wire.fields import (
     Unreadable,
     arguments,
     arguments_text_sent,
+    content_sent,
     count,
+    detail,
     filled,
+    foreign_id,
     frozen,
     kind_of,
     listed,
     model_name,
+    name_sent,
     opened,
     optional,
     provider_id,
     text_of,
 )
+from loopmachine.wire.given import Brought, Piece, Said, System, heard
+from loopmachine.wire.openai_chat_stream import OpenAIChatStream
 
 
 class OpenAIChat(ProviderWire):
@@ -34,7 +40,7 @@ class OpenAIChat(ProviderWire):
 
     The payload of a turn is the message. Of several choices the first is read. A message that holds nothing but
     a ``refusal`` has the stop reason ``refusal``, unless its own is an abort. The legacy ``function_call`` and
-    custom tool calls are malformed.
+    custom tool calls are malformed. A tool's result is text; that images are left out of one is told in it.
     """
 
     name = "openai-chat"
@@ -55,36 +61,53 @@ class OpenAIChat(ProviderWire):
             for one in schemas
         ]
 
-    def _replayed(self, payload: dict[str, Any], turn: Turn) -> dict[str, Any]:
+    def stream(self) -> OpenAIChatStream:
+        return OpenAIChatStream(self.decode)
+
+    def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
+        role, content = message.get("role"), message.get("content")
+        if role == "assistant":
+            yield Said(message)
+        elif role == "tool":
+            yield Brought(filled(message.get("tool_call_id"), "tool_call_id"), _words(content))
+        elif role in ("system", "developer"):
+            yield System(filled(_words(content), "content"))
+        elif role == "user":
+            text = _words(content)
+            yield heard(message, text, self._heard(text), self.name)
+        else:
+            raise Unreadable(f"role: it must be 'system', 'user', 'assistant' or 'tool', not {shown(role)}")
+
+    def _replayed(self, payload: dict[str, Any], turn: Turn) -> list[dict[str, Any]]:
         message = payload | {"role": "assistant"}
-        for field in ("tool_calls", "function_call"):
-            if not message.get(field):  # servers send an empty one, and refuse to be sent it
-                message.pop(field, None)
+        message.pop("function_call", None)
+        if not message.get("tool_calls"):  # servers send an empty list, and refuse to be sent it
+            message.pop("tool_calls", None)
         for call, asked in zip(turn.calls, message.get("tool_calls", ()), strict=True):
             asked["id"] = call.wire_id
             asked["type"] = "function"
-            asked["function"]["arguments"] = arguments_text_sent(call)
-        if message.get("content") is None:  # some servers refuse null beside calls, and some its absence
+            asked["function"] |= {"name": name_sent(call), "arguments": arguments_text_sent(call)}
+        if not message.get("content"):  # some servers refuse null beside calls, some its absence, and all an empty list
             message["content"] = ""
-        return message
+        return [message]
 
-    def _made(self, turn: Turn) -> dict[str, Any]:
+    def _made(self, turn: Turn) -> list[dict[str, Any]]:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text}
         if turn.calls:
             message["tool_calls"] = [
                 {
-                    "id": call.wire_id,
+                    "id": foreign_id(call),
                     "type": "function",
-                    "function": {"name": call.name, "arguments": arguments_text_sent(call)},
+                    "function": {"name": name_sent(call), "arguments": arguments_text_sent(call)},
                 }
                 for call in turn.calls
             ]
-        return message
+        return [message]
 
-    def _answered(self, exchange: Exchange) -> list[dict[str, Any]]:
+    def _answered(self, exchange: Exchange, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [
-            {"role": "tool", "tool_call_id": call.wire_id, "content": result.content}
-            for call, result in zip(exchange.turn.calls, exchange.results, strict=True)
+            {"role": "tool", "tool_call_id": asked["id"], "content": content_sent(result)}
+            for asked, result in zip(said[0]["tool_calls"], exchange.results, strict=True)
         ]
 
     def _body(self, reply: object) -> dict[str, Any]:
@@ -109,8 +132,8 @@ class OpenAIChat(ProviderWire):
         return Usage(
             input_tokens=count(usage.get("prompt_tokens")),
             output_tokens=count(usage.get("completion_tokens")),
-            cached_tokens=_detail(usage.get("prompt_tokens_details"), "cached_tokens"),
-            reasoning_tokens=_detail(usage.get("completion_tokens_details"), "reasoning_tokens"),
+            cached_tokens=detail(usage.get("prompt_tokens_details"), "cached_tokens"),
+            reasoning_tokens=detail(usage.get("completion_tokens_details"), "reasoning_tokens"),
             model=model_name(body["model"]),
         )
 
@@ -124,18 +147,22 @@ class OpenAIChat(ProviderWire):
     def _text(self, said: Any) -> str:
         if not isinstance(said, dict):
             raise Unreadable(f"choices[0].message: it must be the assistant's message, not {kind_of(said)}")
-        content = said.get("content")
-        if isinstance(content, list):
-            return text_of(listed(content, "content", "part"), "content")
-        return optional(content, "content") or _refusal(said)
+        return _words(said.get("content")) or _refusal(said)
 
     def _calls(self, said: dict[str, Any]) -> tuple[Asked, ...]:
-        if said.get("function_call"):
-            raise Unreadable("function_call: this legacy form can't be answered; the server must send tool_calls")
         asked = said.get("tool_calls")
+        if said.get("function_call") and not asked:  # beside tool_calls it says one of them again
+            raise Unreadable("function_call: this legacy form can't be answered; the server must send tool_calls")
         if asked is None:
             return ()
         return tuple(_call(call, place) for place, call in enumerate(listed(asked, "tool_calls", "tool call")))
+
+
+def _words(content: Any) -> str:
+    """The text of a message: its content, or of that the text parts."""
+    if isinstance(content, list):
+        return text_of(listed(content, "content", "part"), "content")
+    return optional(content, "content")
 
 
 def _call(call: dict[str, Any], place: int) -> Asked:
@@ -158,10 +185,6 @@ def _refusal(message: Any) -> str:
         return ""
     refusal = message.get("refusal")
     return refusal if isinstance(refusal, str) and not refusal.isspace() else ""
-
-
-def _detail(details: Any, field: str) -> int | None:
-    return count(details.get(field)) if isinstance(details, Mapping) else None
 
 
 OPENAI_CHAT: Constant = OpenAIChat()

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
+from loopmachine.frozen import freeze
 from loopmachine.history import Entry
 from loopmachine.limits import Usage
-from loopmachine.records import Call, Exchange, Turn
-from loopmachine.wire.base import Wire, as_asked
+from loopmachine.records import Call, Exchange, Note, Turn, UserMessage
+from loopmachine.wire.base import Wire
 from loopmachine.wire.fields import (
     Asked,
     Unreadable,
     arguments,
     arguments_sent,
+    as_asked,
     count,
     dollars,
     filled,
     kind_of,
     model_name,
     optional,
+    string,
 )
+from loopmachine.wire.given import Brought, Piece, Said, System
 
 #: The kinds of reply that answer, each with the field of the answer.
 _ANSWERS: Constant = {"final": "text", "text": "content"}
 _ASKS: Constant = ("call", "calls", "tool_calls")  #: the kinds of reply that ask for calls
+_SPEAKERS: Constant[dict[Any, Callable[[str], Piece]]] = {"system": System, "user": UserMessage, "note": Note}
+_KINDS: Constant = (*_SPEAKERS, "text", "call", "tool_result", "final")  #: of message
 _ONE_CALL: Constant = {"kind", "id", "name", "arguments"}
 _MAPPING: Constant = (dict, Mapping)  # dict first: the question to Mapping is slow
 
@@ -46,6 +52,29 @@ class Plain(Wire):
             for call, message in zip(entry.turn.calls, asked, strict=True):
                 message["arguments"] = arguments_sent(call)
         return messages
+
+    def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
+        kind = message.get("kind")
+        if kind in ("system", "user", "note"):
+            yield _SPEAKERS[kind](filled(message.get("text"), "text"))
+        elif kind in ("text", "call", "final"):
+            yield Said(message, joins=kind != "final")
+        elif kind == "tool_result":
+            blocks = message.get("blocks")
+            yield Brought(
+                filled(message.get("id"), "id"),
+                string(message.get("content"), "content"),
+                string(message.get("outcome", "ok"), "outcome"),
+                None if blocks is None else freeze(blocks),
+            )
+        else:
+            raise Unreadable(f"kind: it must be one of {', '.join(map(repr, _KINDS))}, not {shown(kind)}")
+
+    def reply(self, said: list[dict[str, Any]]) -> object:
+        if said[0]["kind"] == "final":
+            return said[0]
+        text = "".join(string(one.get("text"), "text") for one in said if one["kind"] == "text")
+        return {"kind": "calls", "text": text, "calls": [one for one in said if one["kind"] == "call"]}
 
     def decode(self, reply: object, calls: Callable[[tuple[Asked, ...]], tuple[Call, ...]] = as_asked) -> Turn:
         """The turn that a reply brings. The commonest reply, one call and nothing beside it, is read in one go."""

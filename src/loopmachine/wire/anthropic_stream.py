@@ -1,0 +1,112 @@
+"""The accumulator of ANTHROPIC: the events of a message, https://docs.anthropic.com/en/api/messages-streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from loopmachine.frozen import json_object
+from loopmachine.wire.fields import arguments, optional, string
+from loopmachine.wire.framing import Chunk
+from loopmachine.wire.stream import Accumulator, Decode, Delta
+
+
+class AnthropicStream(Accumulator):
+    """Takes the events of one message. Only ``message_stop`` is its end: a stop reason comes before that.
+
+    The input of a ``tool_use`` block is the text that the model wrote, since it may be no JSON.
+    """
+
+    def __init__(self, decode: Decode) -> None:
+        super().__init__(decode)
+        self._message: Chunk = {}
+        self._usage: Chunk = {}
+        self._blocks: list[_Block] = []
+        self._open: dict[Any, _Block] = {}  #: the block that began last at each index
+        self._calls = 0
+
+    def _take(self, chunk: Chunk) -> Iterable[Delta]:
+        match chunk.get("type"):
+            case "message":
+                return self._take_whole(chunk)
+            case "message_start":
+                self._tell(chunk["message"])
+            case "content_block_start":
+                return self._begin(chunk.get("index"), chunk["content_block"])
+            case "content_block_delta":
+                return self._open[chunk.get("index")].take(chunk["delta"])
+            case "message_delta":
+                self._tell({**chunk["delta"], "usage": chunk.get("usage")})
+            case "message_stop":
+                self._ended = True
+        return ()
+
+    def _tell(self, message: Chunk) -> None:
+        """What a null says is not known yet; the counts of usage are those so far."""
+        self._message |= {field: value for field, value in message.items() if value is not None}
+        self._usage |= {field: value for field, value in (message.get("usage") or {}).items() if value is not None}
+
+    def _begin(self, index: Any, start: Chunk) -> Iterator[Delta]:
+        block = self._open[index] = _Block(start, self._calls)
+        self._blocks.append(block)
+        self._calls += block.is_call
+        return block.begin()
+
+    def _body(self) -> Chunk | None:
+        if not (self._message or self._blocks):
+            return None
+        return self._message | {"usage": self._usage or None, "content": [block.whole() for block in self._blocks]}
+
+
+class _Block:
+    """A content block: as it began, and the pieces that were added to it."""
+
+    def __init__(self, start: Mapping[str, Any], place: int) -> None:
+        self._block = dict(start)
+        self._place = place
+        self.is_call = start.get("type") == "tool_use"
+        self._added: dict[str, list[Any]] = {"input": []} if self.is_call and not start.get("input") else {}
+
+    def begin(self) -> Iterator[Delta]:
+        """What the block began with; an input that is there at once is whole."""
+        for kind in ("thinking", "text"):
+            yield from self._shown(kind, optional(self._block.get(kind), kind))
+        if self.is_call:
+            whole = self._block.get("input")
+            yield self._asked(arguments(whole, "input") if whole else "")
+
+    def take(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
+        """Add what a delta brings: text to what is there, a signature as it is."""
+        for field, value in delta.items():
+            if field == "partial_json":
+                yield from self._write(string(value, field))
+            elif field == "citation":
+                self._added.setdefault("citations", [*(self._block.get("citations") or ())]).append(value)
+            elif field != "type" and isinstance(value, str) and field != "signature":
+                self._added.setdefault(field, [optional(self._block.get(field), field)]).append(value)
+                yield from self._shown(field, value)
+            elif field != "type" and value is not None:
+                self._block[field] = value
+
+    def _write(self, text: str) -> Iterator[Delta]:
+        if not self._block.get("input"):
+            self._added.setdefault("input", []).append(text)
+            if self.is_call and text:
+                yield self._asked(text)
+
+    def _asked(self, text: str) -> Delta:
+        own, name = (optional(self._block.get(field), field) for field in ("id", "name"))
+        return Delta("call", text, self._place, own, name)
+
+    def _shown(self, field: str, text: str) -> Iterator[Delta]:
+        if text and field == self._block.get("type") and field in ("text", "thinking"):
+            yield Delta(field, text)
+
+    def whole(self) -> Chunk:
+        """The block as it stands in a message that is not streamed."""
+        block = self._block | {
+            field: added if field == "citations" else "".join(added) for field, added in self._added.items()
+        }
+        if "input" in self._added and not self.is_call:
+            block["input"] = json_object(block["input"]) or {}
+        return block

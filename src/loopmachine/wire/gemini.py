@@ -1,0 +1,248 @@
+"""GEMINI: generateContent, of the Gemini API and of Vertex AI. The system text goes apart; a turn is a content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from reprlib import repr as shown
+from typing import Any
+from typing import Final as Constant
+
+from loopmachine.frozen import freeze, thaw
+from loopmachine.limits import Usage
+from loopmachine.records import CallResult, Exchange, Turn, UserMessage
+from loopmachine.wire.base import ProviderWire, aborts
+from loopmachine.wire.fields import (
+    Asked,
+    Unreadable,
+    arguments,
+    arguments_sent,
+    content_sent,
+    count,
+    filled,
+    frozen,
+    kind_of,
+    listed,
+    model_name,
+    name_sent,
+    opened,
+    optional,
+    provider_id,
+    string,
+    total,
+)
+from loopmachine.wire.gemini_stream import GeminiStream
+from loopmachine.wire.given import Brought, Piece, Said, heard
+from loopmachine.wire.spelling import as_api, spelled
+
+Part = dict[str, Any]
+
+_IMAGES: Constant = ("image/png", "image/jpeg", "image/webp")  #: that a functionResponse may hold
+#: Stands for the signature of a call that the model did not make, which Gemini 3 refuses without one.
+#: Source: ai.google.dev/gemini-api/docs/thought-signatures.
+_NO_SIGNATURE: Constant = "skip_thought_signature_validator"
+
+
+class Gemini(ProviderWire):
+    """Replies are responses, as dicts in either spelling (``finishReason``, ``finish_reason``) or the SDK's objects.
+
+    The payload of a turn is its content, in the spelling of the API. Of several candidates the first is read. A call
+    that came without an id goes back without one, paired by its order. The stop reason is the finish reason, or why
+    the prompt was blocked: ``content_filter`` where that says no more than OTHER does. Parts of tools that the server
+    runs itself are no calls, and go back with the others.
+    """
+
+    name = "gemini"
+
+    def stream(self) -> GeminiStream:
+        return GeminiStream(self.decode)
+
+    def aside(self, system: str | None) -> Any:
+        return {"parts": [{"text": system}]} if system else None
+
+    def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        declared = [
+            {
+                "name": one["name"],
+                "description": one["description"],
+                "parametersJsonSchema": thaw(freeze(one["input_schema"])),
+            }
+            for one in schemas
+        ]
+        return [{"functionDeclarations": declared}] if declared else []
+
+    def _heard(self, text: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
+        content = as_api(message)
+        role, parts = content.get("role", "user"), listed(content.get("parts"), "parts", "part")
+        if role == "model":
+            yield Said(content)
+        elif role == "user":
+            for results, group in groupby(parts, lambda part: "functionResponse" in part):
+                together = list(group)
+                yield from map(_answer, together) if results else [self._told(content, together)]
+        else:
+            raise Unreadable(f"role: it must be 'user' or 'model', not {shown(role)}")
+
+    def reply(self, said: list[dict[str, Any]]) -> object:
+        return {"candidates": [{"content": said[0]}]}
+
+    def _told(self, content: dict[str, Any], parts: list[Part]) -> UserMessage:
+        """What the user said in parts that are no results."""
+        text = "".join(optional(part.get("text"), "text") for part in parts)
+        return heard(content | {"role": "user", "parts": parts}, text, self._heard(text), self.name)
+
+    def _replayed(self, payload: dict[str, Any], turn: Turn) -> list[dict[str, Any]]:
+        parts: list[Part] = payload["parts"]
+        for call, function in zip(turn.calls, _functions(parts), strict=True):
+            if provider_id(function.get("id"), "id"):
+                function["id"] = call.wire_id
+            else:
+                function.pop("id", None)
+            function["name"] = name_sent(call)
+            sent = arguments_sent(call)
+            if function.get("args", {}) != sent:
+                function["args"] = sent
+        return [payload | {"role": "model", "parts": [part for part in parts if not _is_blank(part)]}]
+
+    def _made(self, turn: Turn) -> list[dict[str, Any]]:
+        asked: list[Part] = [
+            {"functionCall": {"name": name_sent(call), "args": arguments_sent(call)}} for call in turn.calls
+        ]
+        for first in asked[:1]:  # of parallel calls only the first has a signature
+            first["thoughtSignature"] = _NO_SIGNATURE
+        said = [{"text": turn.text}] if turn.text.strip() else []
+        return [{"role": "model", "parts": [*said, *asked]}]
+
+    def _answered(self, exchange: Exchange, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        asked = _functions(said[0]["parts"])
+        parts = [
+            {
+                "functionResponse": {field: function[field] for field in ("id", "name") if field in function}
+                | _brought(one)
+            }
+            for function, one in zip(asked, exchange.results, strict=True)
+        ]
+        return [{"role": "user", "parts": parts}]
+
+    def _body(self, reply: object) -> dict[str, Any]:
+        """What is read of a response."""
+        body = spelled(opened(reply))
+        candidates = body.get("candidates")
+        first = candidates[0] if isinstance(candidates, list | tuple) and candidates else None
+        candidate, blocked = spelled(first), spelled(body.get("promptFeedback"))
+        return {
+            "content": candidate.get("content"),
+            "stop": candidate.get("finishReason"),
+            "blocked": blocked.get("blockReason"),
+            "words": candidate.get("finishMessage"),
+            "none": not isinstance(first, Mapping),
+            "usage": spelled(body.get("usageMetadata")),
+            "model": body.get("modelVersion"),
+        }
+
+    def _usage(self, body: dict[str, Any]) -> Usage | None:
+        usage = body["usage"]
+        if not usage:
+            return None
+        # The provider leaves out what is nothing, but some of its chunks leave out what is not known yet: the total.
+        absent = None if count(usage.get("totalTokenCount")) is None else 0
+        read, tools, written, thought = (
+            otherwise if usage.get(field) is None else count(usage[field])
+            for field, otherwise in (
+                ("promptTokenCount", absent),
+                ("toolUsePromptTokenCount", 0),
+                ("candidatesTokenCount", absent),
+                ("thoughtsTokenCount", 0),
+            )
+        )
+        return Usage(
+            input_tokens=total((read, tools)),
+            output_tokens=total((written, thought)),
+            cached_tokens=count(usage.get("cachedContentTokenCount")),
+            reasoning_tokens=count(usage.get("thoughtsTokenCount")),
+            model=model_name(body["model"]),
+        )
+
+    def _stop(self, body: dict[str, Any]) -> str:
+        stop, blocked = optional(body["stop"], "candidates[0].finishReason"), body["blocked"]
+        if stop or not blocked:
+            return stop
+        reason = string(blocked, "promptFeedback.blockReason")
+        return reason if aborts(reason) else "content_filter"
+
+    def _words(self, body: dict[str, Any]) -> str:
+        said = body["words"]
+        return said if isinstance(said, str) else ""
+
+    def _payload(self, body: dict[str, Any]) -> str:
+        if body["none"]:
+            raise Unreadable("candidates: there are none")
+        content = {} if body["content"] is None else as_api(body["content"])
+        if not isinstance(content, dict):
+            raise Unreadable(f"candidates[0].content: it must be an object, not {kind_of(content)}")
+        content.setdefault("parts", [])
+        return frozen(content, "candidates[0].content")
+
+    def _text(self, said: dict[str, Any]) -> str:
+        parts = listed(said["parts"], "content.parts", "part")
+        return "".join(
+            string(part["text"], f"content.parts[{at}].text")
+            for at, part in enumerate(parts)
+            if "text" in part and not part.get("thought")
+        )
+
+    def _calls(self, said: dict[str, Any]) -> tuple[Asked, ...]:
+        return tuple(
+            _call(part["functionCall"], f"content.parts[{at}].functionCall")
+            for at, part in enumerate(said["parts"])
+            if "functionCall" in part
+        )
+
+
+def _call(function: Any, at: str) -> Asked:
+    if not isinstance(function, dict):
+        raise Unreadable(f"{at}: it must be an object, not {kind_of(function)}")
+    if function.get("partialArgs") or function.get("willContinue"):
+        raise Unreadable(f"{at}: its arguments are not whole; feed the chunks of a stream to wire.stream()")
+    return (
+        provider_id(function.get("id"), f"{at}.id"),
+        filled(function.get("name"), f"{at}.name"),
+        arguments(function.get("args"), f"{at}.args"),
+    )
+
+
+def _functions(parts: list[Part]) -> list[dict[str, Any]]:
+    """The calls among the parts of a content."""
+    return [part["functionCall"] for part in parts if "functionCall" in part]
+
+
+def _is_blank(part: Part) -> bool:
+    """A part that holds nothing: the server sends such, and refuses to be sent one."""
+    return not part.get("text") and not part.keys() - {"text", "thought"}
+
+
+def _answer(part: Part) -> Brought:
+    function = part["functionResponse"]
+    response = function.get("response") if isinstance(function, dict) else None
+    if not isinstance(response, dict):
+        raise Unreadable("functionResponse.response: it must be an object")
+    known = [field for field in ("output", "result", "error") if response.keys() == {field}]
+    value = response[known[0]] if known else response
+    outcome = "failed" if known == ["error"] else "ok"
+    return Brought(provider_id(function.get("id"), "id"), value if isinstance(value, str) else freeze(value), outcome)
+
+
+def _brought(result: CallResult) -> dict[str, Any]:
+    """What a call brought: its text, and beside it its images if a functionResponse may hold them all."""
+    field = "result" if result.outcome == "ok" else "error"
+    images = [block for block in result.blocks if block["kind"] == "image"]
+    if not images or any(image["media_type"] not in _IMAGES for image in images):
+        return {"response": {field: content_sent(result)}}
+    parts = [{"inlineData": {"mimeType": image["media_type"], "data": image["data"]}} for image in images]
+    return {"response": {field: result.content}, "parts": parts}
+
+
+GEMINI: Constant = Gemini()

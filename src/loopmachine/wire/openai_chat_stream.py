@@ -1,0 +1,209 @@
+"""The accumulator of OPENAI_CHAT: chunks of a completion, from the many servers that send them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+from typing import Final as Constant
+
+from loopmachine.wire.base import aborts
+from loopmachine.wire.fields import arguments, provider_id
+from loopmachine.wire.framing import Chunk
+from loopmachine.wire.stream import Accumulator, Decode, Delta, provider_error
+
+#: The fields whose text comes in pieces. Any other text is whole, however often it is said.
+_GROWING: Constant = frozenset(
+    ["arguments", "content", "data", "reasoning", "reasoning_content", "refusal", "summary", "text", "transcript"]
+)
+
+
+class OpenAIChatStream(Accumulator):
+    """Takes the chunks of one completion, of whose choices the first is read.
+
+    Its end is a finish reason, after which usage may still come, or ``[DONE]``. Blank, null and absent say nothing.
+    """
+
+    def __init__(self, decode: Decode) -> None:
+        super().__init__(decode)
+        self._about: Chunk = {}  #: model and usage
+        self._message: Chunk | None = None  #: what came of it but for its calls
+        self._calls = _Calls()
+        self._stop: Any = None
+
+    def _take(self, chunk: Chunk) -> Iterator[Delta]:
+        self._about |= _given(chunk, "model", "usage")
+        for choice in chunk.get("choices") or ():
+            if choice.get("index"):
+                continue
+            if choice.get("error"):
+                raise provider_error(choice["error"])
+            self._about |= _given(choice, "usage")
+            delta = choice.get("delta")
+            if delta is not None:
+                yield from self._add(delta)
+            elif self._message is None and chunk.get("object") != "chat.completion.chunk" and choice.get("message"):
+                yield from self._take_whole(chunk)
+            self._finish(choice.get("finish_reason"))
+
+    def _add(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
+        if self._message is None:
+            self._message = {"role": "assistant"}
+        _merge(self._message, {field: value for field, value in delta.items() if field != "tool_calls"})
+        yield from _said(delta)
+        for entry in delta.get("tool_calls") or ():
+            yield from self._calls.take(entry)
+
+    def _finish(self, stop: Any) -> None:
+        # A server may say it again, then null; that a reply was cut is not taken back.
+        if stop and not (self._stop and aborts(self._stop)):
+            self._stop = stop
+            self._evident = True
+
+    def _body(self) -> Chunk | None:
+        if self._message is None:
+            return None
+        message = _whole(self._message)
+        if calls := self._calls.whole():
+            message["tool_calls"] = calls
+        return self._about | {"choices": [{"message": message, "finish_reason": self._stop}]}
+
+
+def _given(source: Mapping[str, Any], *fields: str) -> Chunk:
+    return {field: source[field] for field in fields if source.get(field)}
+
+
+def _said(delta: Mapping[str, Any]) -> Iterator[Delta]:
+    """What a delta says to a screen, its calls apart. Servers that say a thought under two names say it twice."""
+    thought, content = delta.get("reasoning_content") or delta.get("reasoning"), delta.get("content")
+    for part in content if isinstance(content, list) else ():
+        yield from _shown("thinking", _words(part.get("thinking"))) + _shown("text", part.get("text"))
+    yield from _shown("thinking", thought) + _shown("text", content) + _shown("text", delta.get("refusal"))
+
+
+def _shown(kind: str, text: Any) -> list[Delta]:
+    return [Delta(kind, text)] if text and isinstance(text, str) else []
+
+
+def _words(thinking: Any) -> Any:
+    """The thought of a content part: text, or parts of it."""
+    return "".join(part["text"] for part in thinking) if isinstance(thinking, list) else thinking
+
+
+# --- the calls ------------------------------------------------------------------------------------------
+
+
+class _Call:
+    """A call as far as it came."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.id = ""
+        self.name = ""
+        self.written: list[str] = []
+        self.rest: Chunk = {}  #: what else the server says of it, which it may want back
+
+    def take(self, entry: Mapping[str, Any], own: str, name: str, text: str) -> Delta:
+        self.id = self.id or own
+        self.name = self.name or name  # servers repeat both
+        self.written.append(text)
+        _merge(self.rest, {field: value for field, value in entry.items() if field not in ("index", "id", "function")})
+        return Delta("call", text, self.place, self.id, self.name)
+
+    def whole(self) -> Chunk:
+        function = {"name": self.name, "arguments": "".join(self.written)}
+        return {"id": self.id, **_whole(self.rest), "function": function}
+
+
+class _Calls:
+    """The calls of a message. An index and an id are keys, whatever list and place they come in."""
+
+    def __init__(self) -> None:
+        self._all: list[_Call] = []
+        self._by: dict[tuple[Any, str], _Call] = {}  #: by index and id; a blank id is for the last of an index
+
+    def take(self, entry: Mapping[str, Any]) -> list[Delta]:
+        """What an entry of ``tool_calls`` adds; one that says nothing begins no call."""
+        function = entry.get("function") or {}
+        own, name = provider_id(entry.get("id"), "id"), provider_id(function.get("name"), "name")
+        written = function.get("arguments")
+        text = arguments(written, "arguments") if written else ""
+        index = entry.get("index")
+        call = self._find(index, own, name)
+        if call is None:
+            if not (own or name or text):
+                return []
+            call = _Call(len(self._all))
+            self._all.append(call)
+        if own or not call.written:
+            self._by |= dict.fromkeys([(index, own), (index, ""), (None, own), (None, "")], call)
+        return [call.take(entry, own, name, text)]
+
+    def _find(self, index: Any, own: str, name: str) -> _Call | None:
+        """The call that an entry goes on with. None: another id or, where there are no keys, a name begins one."""
+        last = self._by.get((index, ""))
+        if not own:
+            return None if name and index is None else last
+        if last is not None and not last.id and name in ("", last.name):
+            return last
+        return self._by.get((index, own))
+
+    def whole(self) -> list[Chunk]:
+        """The calls in the order in which they began."""
+        return [call.whole() for call in self._all]
+
+
+# --- what else is in a message ----------------------------------------------------------------------------
+
+
+class _Pieces(list[Any]):
+    """Of a growing field: pieces of its text, and parts of its content where a server sends such."""
+
+    def whole(self) -> Any:
+        if all(isinstance(piece, str) for piece in self):
+            return "".join(self)
+        parts: list[Any] = []
+        for is_text, group in groupby(self, lambda piece: isinstance(piece, str)):
+            run = list(group)
+            parts += [{"type": "text", "text": "".join(run)}] if is_text else run
+        return parts
+
+
+class _Items(dict[Any, Any]):
+    """The items of a list. Those with an index are pieces of one, such as OpenRouter's ``reasoning_details``."""
+
+    def add(self, item: Any) -> None:
+        if isinstance(item, Mapping):
+            key = len(self) if item.get("index") is None else (item["index"], item.get("type"))
+            _merge(self.setdefault(key, {}), item)
+        else:
+            self[len(self)] = item
+
+
+def _merge(into: Chunk, new: Mapping[str, Any]) -> None:
+    """Add what is new. What is blank or null says nothing."""
+    for field, value in new.items():
+        if field in _GROWING and isinstance(value, str | list):
+            _slot(into, field, _Pieces).extend([value] if isinstance(value, str) else value)
+        elif isinstance(value, Mapping):
+            _merge(_slot(into, field, dict), value)
+        elif isinstance(value, list):
+            items = _slot(into, field, _Items)
+            for item in value:
+                items.add(item)
+        elif value is not None and (value != "" or field not in into):
+            into[field] = value
+
+
+def _slot(into: Chunk, field: str, kind: type[Any]) -> Any:
+    if type(into.get(field)) is not kind:
+        into[field] = kind()
+    return into[field]
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, _Pieces):
+        return value.whole()
+    if isinstance(value, _Items):
+        return [_whole(item) for item in value.values()]
+    return {field: _whole(one) for field, one in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,345 @@
+"""Messages that a caller hands in: read as the history that they are, refused where they are not paired."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopmachine import History, Loop, Policy, notices, run
+from loopmachine.records import Exchange, Final, Note, Turn, UserMessage
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
+from tests.refusals import refused
+from tests.test_wire_any_reply import JSON
+from tests.test_wire_base import PROVIDERS, REPLIES, every_wire, exchange
+from tests.test_wire_requests import SCRIPT, played, valid
+
+Message = dict[str, Any]
+
+# --- what is taken --------------------------------------------------------------------------------------------
+
+
+def goes_on(wire: Wire) -> list[Message]:
+    """A conversation of two calls and an answer, and a question after it."""
+    return [*valid(wire), *wire.entry(UserMessage("And?"))]
+
+
+@every_wire
+def test_messages_are_the_history_that_they_are(wire: Wire) -> None:
+    """What a wire encoded it reads, and encodes again as it was: users, turns with their results, answers."""
+    messages = goes_on(wire)
+    history, system = wire.history(messages)
+    kinds = [type(entry) for entry in history.entries]
+    assert (kinds, system) == ([UserMessage, Exchange, Final, UserMessage], None)
+    assert wire.encode(history).messages == messages
+    assert wire.history(tuple(map(MappingProxyType, messages))) == (history, None)
+
+
+@every_wire
+@settings(deadline=None, max_examples=30)
+@given(script=SCRIPT)
+def test_whatever_a_run_brought_can_be_handed_in(wire: Wire, script: list[Any]) -> None:
+    """The messages of any run, and a question, are read, and sent as they are."""
+    result, _ = played(wire, script, Policy(repeated_id="rename", repairs=4))
+    messages = wire.encode(result.history.append(UserMessage("And?"))).messages
+    history, _ = wire.history(messages)
+    again = wire.encode(history).messages
+    assert refused(wire, again) == []
+    assert again == messages
+
+
+SYSTEM: dict[Wire, list[Message]] = {
+    PLAIN: [{"kind": "system", "text": "Be brief."}, {"kind": "system", "text": "Be kind."}],
+    OPENAI_CHAT: [
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
+    ],
+    OPENAI_RESPONSES: [
+        {"role": "system", "content": "Be brief."},
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("wire", list(SYSTEM), ids=repr)
+def test_system_text_among_the_messages_is_the_runs(wire: Wire) -> None:
+    """It stands in front, and is sent where the wire has its place; none can be given beside it, nor later."""
+    said = wire.entry(UserMessage("go"))
+    history, system = wire.history([*SYSTEM[wire], *said])
+    assert (list(history), system) == ([{"kind": "user", "text": "go"}], "Be brief.\n\nBe kind.")
+    assert Loop([*SYSTEM[wire], *said], wire=wire, at=0.0).system == system
+    with pytest.raises(ValueError, match="system: the messages of the prompt hold system text, beside which none can"):
+        Loop([*SYSTEM[wire], *said], wire=wire, system="Be quick.", at=0.0)
+    with pytest.raises(ValueError, match=r"messages\[1\]: system text stands in front of all other messages"):
+        wire.history([*said, *SYSTEM[wire]])
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
+#: A question with an image, and its text; and one of which nothing is text.
+PICTURED: dict[Wire, tuple[Message, Message]] = {
+    ANTHROPIC: (
+        {"role": "user", "content": [{"type": "text", "text": "What?"}, {"type": "image", "source": {"data": "iVBO"}}]},
+        {"role": "user", "content": [{"type": "image", "source": {"data": "iVBO"}}]},
+    ),
+    OPENAI_CHAT: (
+        {"role": "user", "content": [{"type": "text", "text": "What?"}, IMAGE], "name": "anna"},
+        {"role": "user", "content": [IMAGE]},
+    ),
+    OPENAI_RESPONSES: (
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": "x"}],
+        },
+        {"role": "user", "content": [{"type": "input_image", "image_url": "x"}]},
+    ),
+    GEMINI: (
+        {"role": "user", "parts": [{"text": "What?"}, {"inlineData": {"mimeType": "image/png", "data": "iVBO"}}]},
+        {"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBO"}}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", list(PICTURED), ids=repr)
+def test_what_a_user_said_in_more_than_text(wire: Wire) -> None:
+    """It is sent over its wire as it is, over others as its text, which is said once; a text is counted as one."""
+    messages = list(PICTURED[wire])
+    told: list[Any] = []
+    history, _ = wire.history(copy.deepcopy(messages))
+    texts = ["What?", "(this is no text)"]
+    assert (wire.encode(history).messages, [one["text"] for one in history]) == (messages, texts)
+    other = PLAIN if wire is GEMINI else GEMINI
+    run(lambda seen: list(seen) and REPLIES[other]("x", 0, None), history=history, wire=other, observe=told.append)
+    (warned,) = [one.text for one in told if isinstance(one, notices.Warning)]
+    assert warned.startswith(f"history: what came over {wire.name!r} is sent over {other.name!r} as text and calls; ")
+    assert other.encode(history) == other.encode(History(map(UserMessage, texts)))
+
+
+def test_notes_outcomes_and_blocks_of_plain_messages() -> None:
+    """What a PLAIN history says of itself is read in full."""
+    blocks = [{"kind": "image", "media_type": "image/png", "data": "iVBO"}]
+    messages: list[Message] = [
+        {"kind": "user", "text": "go"},
+        {"kind": "note", "text": "It could not be used."},
+        {"kind": "call", "id": "a", "name": "look", "arguments": {"n": 1}},
+        {"kind": "call", "id": "b", "name": "look", "arguments": {}},
+        {"kind": "tool_result", "id": "a", "content": "x", "outcome": "denied"},
+        {"kind": "tool_result", "id": "b", "content": "y", "outcome": "ok", "blocks": blocks},
+    ]
+    history, _ = PLAIN.history(messages)
+    assert (list(history), type(history.entries[1])) == (messages, Note)
+    unnamed = PLAIN.history([*messages[:4], messages[4] | {"outcome": "ok"}, messages[5]])[0]
+    del messages[4]["outcome"]
+    assert PLAIN.history(messages)[0] == unnamed
+
+
+def test_an_answer_in_the_short_form_of_the_responses_api() -> None:
+    """The assistant's message may be text without items around it, and goes back as it is."""
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "Hm."},
+        {"role": "user", "content": "And?"},
+    ]
+    history, _ = OPENAI_RESPONSES.history(messages)
+    assert [one["kind"] for one in history] == ["user", "final", "user"]
+    assert OPENAI_RESPONSES.encode(history).messages == [messages[0], {"type": "message"} | messages[1], messages[2]]
+
+
+def test_results_in_other_shapes() -> None:
+    """Text in parts, an error, a response with fields of its own; results may come in another order than the calls."""
+    uses = [{"type": "tool_use", "id": one, "name": "look", "input": {}} for one in "ab"]
+    failed = {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "no"}], "is_error": True}
+    silent = {"type": "tool_result", "tool_use_id": "a"}
+    ours = {"role": "assistant", "content": uses}, {"role": "user", "content": [failed, silent]}
+    (entry,) = ANTHROPIC.history(ours)[0].entries
+    assert [(one.id, one.content, one.outcome) for one in entry.results] == [("a", "", "ok"), ("b", "no", "failed")]
+    responses: list[Message] = [
+        {"result": "1"},
+        {"output": [1]},
+        {"error": "no"},
+        {"sum": 1},
+        {"result": 1, "error": 2},
+    ]
+    functions = [{"functionCall": {"name": "look"}}] * 5
+    answers = [{"function_response": {"name": "look", "response": one}} for one in responses]
+    (entry,) = GEMINI.history([{"role": "model", "parts": functions}, {"parts": answers}])[0].entries
+    assert [(one.content, one.outcome) for one in entry.results] == [
+        ("1", "ok"),
+        ("[1]", "ok"),
+        ("no", "failed"),
+        ('{"sum":1}', "ok"),
+        ('{"result":1,"error":2}', "ok"),
+    ]
+    assert len({one.id for one in entry.results}) == 5
+    chat = [
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "look"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "1"}]},
+    ]
+    (entry,) = OPENAI_CHAT.history(chat)[0].entries
+    assert entry.results[0].content == "1"
+    items = [
+        {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "1"}]},
+    ]
+    (entry,) = OPENAI_RESPONSES.history(items)[0].entries
+    assert entry.results[0].content == "1"
+
+
+def test_what_stands_after_the_results_in_their_message() -> None:
+    """It is what the user said next."""
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "1"}
+    after = {"type": "text", "text": "hurry"}
+    history, _ = ANTHROPIC.history([use, {"role": "user", "content": [result, after]}])
+    assert [type(entry) for entry in history.entries] == [Exchange, UserMessage]
+    assert ANTHROPIC.encode(history).messages[1:] == [
+        {"role": "user", "content": [result | {"is_error": False}]},
+        {"role": "user", "content": [after]},
+    ]
+
+
+# --- a run of them --------------------------------------------------------------------------------------------
+
+
+@every_wire
+def test_a_run_goes_on_from_the_messages(wire: Wire) -> None:
+    """The model gets them as they are, after the history that was handed in beside them; JSON brings the run back."""
+    before = History([UserMessage("before"), Final(Turn("x"))])
+    messages, seen = goes_on(wire), []
+
+    def model(given: Any, tools: Any) -> Any:
+        seen.append(list(given))
+        return REPLIES[wire]("Done.", 0, None)
+
+    result = run(model, messages, wire=wire, history=before)
+    assert (seen, result.text) == ([wire.encode(before).messages + messages], "Done.")
+    assert Loop.from_json(result.loop.to_json()).snapshot == result.loop.snapshot
+
+
+@every_wire
+def test_ids_of_the_messages_count_as_used(wire: Wire) -> None:
+    """A call that has one of them again ends the run."""
+    used = wire.decode(REPLIES[wire]("", 1, None))
+    messages = [*wire.entry(UserMessage("go")), *wire.entry(exchange(used, ("ok", "1")))]
+    assert run(lambda _: REPLIES[wire]("", 1, None), messages, wire=wire).status == "repeated_call"
+
+
+# --- what is refused ------------------------------------------------------------------------------------------
+
+USER, ASSISTANT = {"role": "user", "content": "go"}, {"role": "assistant", "content": "x"}
+CALLS: Message = {"role": "assistant", "tool_calls": [{"id": one, "function": {"name": "look"}} for one in "ab"]}
+TOLD: list[Message] = [{"role": "tool", "tool_call_id": one, "content": "1"} for one in "ab"]
+WAIT = "the calls 'a', 'b' have no result; "
+FRONT = "nothing goes in front of their results or between them"
+LAST = "the last must be the user's, or a result, for the model to go on from"
+REFUSED: list[tuple[Wire, list[Any], str]] = [
+    (OPENAI_CHAT, [], f"messages: {LAST}"),
+    (OPENAI_CHAT, [USER, ASSISTANT], f"messages[1]: {LAST}"),
+    (OPENAI_CHAT, [USER, CALLS], f"messages[1]: {WAIT}each has one right after its turn"),
+    (OPENAI_CHAT, [CALLS, USER, *TOLD], f"messages[1]: {WAIT}{FRONT}"),
+    (OPENAI_CHAT, [CALLS, TOLD[0], USER, TOLD[1]], f"messages[2]: the calls 'b' have no result; {FRONT}"),
+    (OPENAI_CHAT, [CALLS, CALLS], f"messages[1]: {WAIT}{FRONT}"),
+    (OPENAI_CHAT, [CALLS, TOLD[0], TOLD[0]], "messages[2]: 'a' answers no call that waits for its result"),
+    (OPENAI_CHAT, [USER, TOLD[0]], "messages[1]: 'a' answers no call that waits for its result"),
+    (OPENAI_CHAT, [CALLS, *TOLD, TOLD[1]], "messages[3]: 'b' answers no call that waits for its result"),
+    (OPENAI_CHAT, [CALLS, *TOLD, CALLS], "messages[3]: the id 'a' was used before"),
+    (
+        OPENAI_CHAT,
+        [USER, ASSISTANT | {"content": " "}],
+        "messages[1]: it is no turn to go on from: text: it is blank and ",
+    ),
+    (OPENAI_CHAT, [USER | {"content": " "}], "messages[0]: text: it is blank"),
+    (OPENAI_CHAT, [USER | {"content": 5}], "messages[0]: content: it must be a string, not int"),
+    (
+        OPENAI_CHAT,
+        [{"role": "nobody"}],
+        "messages[0]: role: it must be 'system', 'user', 'assistant' or 'tool', not 'no",
+    ),
+    (OPENAI_CHAT, ["go"], "messages[0]: reply: it must be a mapping"),
+    (OPENAI_CHAT, [USER | {"content": {1}}], "messages[0]: "),
+    (
+        ANTHROPIC,
+        [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+            {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "tool_result", "tool_use_id": "a"}]},
+        ],
+        f"messages[1]: the calls 'a' have no result; {FRONT}",
+    ),
+    (
+        ANTHROPIC,
+        [{"role": "system", "content": "x"}],
+        "messages[0]: role: it must be 'user' or 'assistant', not 'system'",
+    ),
+    (ANTHROPIC, [{"role": "user"}], "messages[0]: content: it must be a list of blocks, not null"),
+    (OPENAI_RESPONSES, [{"role": "tool"}], "messages[0]: role: it must be 'system', 'user' or 'assistant', not 'tool'"),
+    (
+        OPENAI_RESPONSES,
+        [USER, {"type": "reasoning"}, {"type": "function_call", "call_id": "a", "name": ""}, USER],
+        "messages[1]: it is no turn to go on from: output[1].name: it is blank",
+    ),
+    (GEMINI, [{"role": "system", "parts": []}], "messages[0]: role: it must be 'user' or 'model', not 'system'"),
+    (GEMINI, [{"role": "user"}], "messages[0]: parts: it must be a list of parts, not null"),
+    (GEMINI, [{"parts": [{"functionResponse": {}}]}], "messages[0]: functionResponse.response: it must be an object"),
+    (GEMINI, [{"parts": [{"functionResponse": {"response": {}}}]}], "messages[0]: '' answers no call that waits"),
+    (PLAIN, [{"kind": "nothing"}], "messages[0]: kind: it must be one of 'system', 'user', 'note', 'text', 'call', "),
+    (PLAIN, [{"kind": "user"}], "messages[0]: text: it is missing"),
+    (
+        PLAIN,
+        [{"kind": "text", "text": "x"}, {"kind": "user", "text": "y"}],
+        "messages[0]: it is no turn to go on from: ",
+    ),
+    (
+        PLAIN,
+        [
+            {"kind": "call", "id": "a", "name": "f"},
+            {"kind": "tool_result", "id": "a", "content": "", "outcome": "done"},
+        ],
+        "messages[1]: CallResult: outcome must be one of ok, failed, ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "messages", "says"), REFUSED)
+def test_what_is_not_paired_or_of_no_shape_is_refused(wire: Wire, messages: list[Any], says: str) -> None:
+    """The sentence names the message and says what would have been right."""
+    with pytest.raises(ValueError, match="messages") as refusal:
+        wire.history(messages)
+    assert str(refusal.value).startswith(says)
+    with pytest.raises(ValueError, match="messages"):
+        run(bool, messages, wire=wire)
+
+
+def test_a_wire_of_ones_own_may_take_none() -> None:
+    """Unless it says how its messages are read, it reads none."""
+
+    class Own(type(PLAIN)):  # type: ignore[misc]  # the class of a wire, which is not public
+        name = "own"
+        pieces, reply = Wire.pieces, Wire.reply
+
+    with pytest.raises(ValueError, match=r"messages\[0\]: the wire 'own' takes no list of messages"):
+        Own().history([{"kind": "user", "text": "go"}])
+
+
+@pytest.mark.parametrize("wire", [PLAIN, *PROVIDERS], ids=repr)
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_any_messages_are_a_history_or_refused(wire: Wire, data: st.DataObject) -> None:
+    """Messages that are broken in any place raise nothing but ValueError."""
+    messages: Any = goes_on(wire)
+    holder, key = messages, data.draw(st.integers(0, len(messages) - 1))
+    while isinstance(holder[key], list | dict) and holder[key] and data.draw(st.booleans()):
+        holder = holder[key]
+        key = data.draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
+    holder[key] = data.draw(JSON)
+    with contextlib.suppress(ValueError):
+        history, _ = wire.history(messages)
+        assert wire.encode(history).messages != []
+
+
+def test_the_wires_are_all_here() -> None:
+    """Each of them takes a list of messages."""
+    assert [type(wire).pieces is not Wire.pieces for wire in WIRES.values()] == [True] * len(WIRES)

@@ -1,0 +1,348 @@
+"""A history moved between providers: what another wire sends of it, and that somebody is told what it leaves out."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import weakref
+from typing import Any
+
+import attrs
+import pytest
+
+from loopmachine import History, Loop, notices, run, tool
+from loopmachine.events import CancelPolled
+from loopmachine.records import Call, CallResult, Exchange, Turn, UserMessage
+from loopmachine.requests import AskModel
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
+from tests.test_wire_any_reply import pairs
+from tests.test_wire_base import REPLIES, every_provider, every_wire
+
+Messages = list[dict[str, Any]]
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool
+def boom() -> None:
+    """Raise."""
+    raise RuntimeError("no route")
+
+
+# --- one conversation in each shape: a thought and text beside two calls, one of which fails, and an answer -----
+
+ADD = '{"a":1,"b":2}'
+GEMINI_ADD = {"functionCall": {"name": "add", "args": {"a": 1, "b": 2}}}
+THINKING = {"type": "thinking", "thinking": "I add.", "signature": "Eq=="}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAA"}
+CHAT_CALLS = [
+    {"id": "c1", "type": "function", "function": {"name": "add", "arguments": ADD}},
+    {"id": "c2", "type": "function", "function": {"name": "boom", "arguments": "{}"}},
+]
+ITEMS = [
+    {"type": "function_call", "call_id": "c1", "name": "add", "arguments": ADD},
+    {"type": "function_call", "call_id": "c2", "name": "boom", "arguments": "{}"},
+]
+USES = [
+    {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1, "b": 2}},
+    {"type": "tool_use", "id": "c2", "name": "boom", "input": {}},
+]
+
+
+def output(text: str) -> dict[str, Any]:
+    return {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+#: What the model says of each wire: the parts of its message that only this wire has, then those that all have.
+SAID: dict[Wire, tuple[Any, Any]] = {
+    PLAIN: (
+        {
+            "kind": "calls",
+            "text": "Two.",
+            "calls": [
+                {"id": "c1", "name": "add", "arguments": {"a": 1, "b": 2}},
+                {"id": "c2", "name": "boom", "arguments": {}},
+            ],
+        },
+        {"kind": "final", "text": "Done."},
+    ),
+    ANTHROPIC: (
+        [THINKING, {"type": "text", "text": "Two."}, *USES],
+        [THINKING, {"type": "text", "text": "Done."}],
+    ),
+    OPENAI_CHAT: (
+        {"role": "assistant", "content": "Two.", "tool_calls": CHAT_CALLS, "reasoning_content": "I add."},
+        {"role": "assistant", "content": "Done.", "reasoning_content": "Done."},
+    ),
+    OPENAI_RESPONSES: ([REASONING, output("Two."), *ITEMS], [REASONING, output("Done.")]),
+    GEMINI: (
+        {
+            "role": "model",
+            "parts": [
+                {"text": "I add.", "thought": True},
+                {"text": "Two."},
+                GEMINI_ADD | {"thoughtSignature": "Co+/"},
+                {"functionCall": {"name": "boom", "args": {}}},
+            ],
+        },
+        {"role": "model", "parts": [{"text": "Done.", "thoughtSignature": "Co+/"}]},
+    ),
+}
+
+
+def reply(wire: Wire, said: Any) -> Any:
+    """What the provider sends around it."""
+    if wire is ANTHROPIC:
+        return {"content": copy.deepcopy(said), "stop_reason": None}
+    if wire is OPENAI_RESPONSES:
+        return {"output": copy.deepcopy(said), "status": "completed"}
+    return {"candidates": [{"content": copy.deepcopy(said), "finishReason": "STOP"}]} if wire is GEMINI else said
+
+
+def sent(wire: Wire, asks: list[Any], answers: list[Any]) -> Messages:
+    """The messages of the whole conversation, given what the model said in them."""
+    ends: dict[Wire, tuple[Messages, Messages]] = {
+        PLAIN: (
+            [
+                {"kind": "tool_result", "id": "c1", "content": "3", "outcome": "ok"},
+                {"kind": "tool_result", "id": "c2", "content": "RuntimeError: no route", "outcome": "failed"},
+            ],
+            [{"kind": "user", "text": "And?"}],
+        ),
+        ANTHROPIC: (
+            [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "tool_use_id": "c1", "content": "3", "is_error": False},
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "c2",
+                            "content": "RuntimeError: no route",
+                            "is_error": True,
+                        },
+                    ],
+                }
+            ],
+            [{"role": "user", "content": "And?"}],
+        ),
+        OPENAI_CHAT: (
+            [
+                {"role": "tool", "tool_call_id": "c1", "content": "3"},
+                {"role": "tool", "tool_call_id": "c2", "content": "RuntimeError: no route"},
+            ],
+            [{"role": "user", "content": "And?"}],
+        ),
+        OPENAI_RESPONSES: (
+            [
+                {"type": "function_call_output", "call_id": "c1", "output": "3"},
+                {"type": "function_call_output", "call_id": "c2", "output": "RuntimeError: no route"},
+            ],
+            [{"role": "user", "content": "And?"}],
+        ),
+        GEMINI: (
+            [
+                {
+                    "role": "user",
+                    "parts": [
+                        {"functionResponse": {"name": "add", "response": {"result": "3"}}},
+                        {"functionResponse": {"name": "boom", "response": {"error": "RuntimeError: no route"}}},
+                    ],
+                }
+            ],
+            [{"role": "user", "parts": [{"text": "And?"}]}],
+        ),
+    }
+    results, and_then = ends[wire]
+    return [*wire.entry(UserMessage("go")), *asks, *results, *answers, *and_then]
+
+
+#: What each wire sends of what another wire brought: text and calls.
+FOREIGN: dict[Wire, Messages] = {
+    PLAIN: sent(
+        PLAIN,
+        [
+            {"kind": "text", "text": "Two."},
+            {"kind": "call", "id": "c1", "name": "add", "arguments": {"a": 1, "b": 2}},
+            {"kind": "call", "id": "c2", "name": "boom", "arguments": {}},
+        ],
+        [{"kind": "final", "text": "Done."}],
+    ),
+    ANTHROPIC: sent(
+        ANTHROPIC,
+        [{"role": "assistant", "content": [{"type": "text", "text": "Two."}, *USES]}],
+        [{"role": "assistant", "content": [{"type": "text", "text": "Done."}]}],
+    ),
+    OPENAI_CHAT: sent(
+        OPENAI_CHAT,
+        [{"role": "assistant", "content": "Two.", "tool_calls": CHAT_CALLS}],
+        [{"role": "assistant", "content": "Done."}],
+    ),
+    OPENAI_RESPONSES: sent(
+        OPENAI_RESPONSES,
+        [{"role": "assistant", "content": "Two."}, *ITEMS],
+        [{"role": "assistant", "content": "Done."}],
+    ),
+    GEMINI: sent(
+        GEMINI,
+        [
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "Two."},
+                    GEMINI_ADD | {"thoughtSignature": "skip_thought_signature_validator"},
+                    {"functionCall": {"name": "boom", "args": {}}},
+                ],
+            }
+        ],
+        [{"role": "model", "parts": [{"text": "Done."}]}],
+    ),
+}
+#: What each wire sends of what it brought itself: all of it.
+OWN: dict[Wire, Messages] = {
+    PLAIN: FOREIGN[PLAIN],
+    ANTHROPIC: sent(ANTHROPIC, *([{"role": "assistant", "content": said}] for said in SAID[ANTHROPIC])),
+    OPENAI_CHAT: sent(OPENAI_CHAT, *([said] for said in SAID[OPENAI_CHAT])),
+    OPENAI_RESPONSES: sent(OPENAI_RESPONSES, *SAID[OPENAI_RESPONSES]),
+    GEMINI: sent(GEMINI, *([said] for said in SAID[GEMINI])),
+}
+
+
+def first_run(wire: Wire) -> History:
+    """The conversation over this wire."""
+    replies = iter(reply(wire, said) for said in SAID[wire])
+    return run(lambda messages: next(replies), "go", tools=[add, boom], wire=wire).history
+
+
+def moved(source: Wire, wire: Wire) -> Messages:
+    """What a wire sends of the conversation that came over another, or over itself."""
+    if source is wire:
+        return OWN[wire]
+    written = json.dumps(FOREIGN[wire])
+    if source is GEMINI:  # which gave no ids: these were made up
+        written = written.replace('"c1"', '"call_s1_0"').replace('"c2"', '"call_s1_1"')
+    messages: Messages = json.loads(written)
+    return messages
+
+
+@every_wire
+@pytest.mark.parametrize("source", WIRES.values(), ids=repr)
+def test_a_whole_history_goes_over_every_wire(source: Wire, wire: Wire) -> None:
+    """What a wire brought it sends unchanged; another sends its text, calls and results, and drops the rest."""
+    history = first_run(source).append(UserMessage("And?"))
+    assert wire.encode(history).messages == moved(source, wire)
+
+
+def left_out(source: Wire, wire: Wire) -> str:
+    """The warning."""
+    return (
+        f"history: what came over {source.name!r} is sent over {wire.name!r} as text and calls; what only the first "
+        "understands, such as thinking and signatures, is left out"
+    )
+
+
+@every_wire
+@pytest.mark.parametrize("source", WIRES.values(), ids=repr)
+def test_what_is_left_out_is_said_once(source: Wire, wire: Wire) -> None:
+    """The observer is warned once in a run, whatever its steps, and only where it leaves a payload out."""
+    replies = [REPLIES[wire]("", 1, None), REPLIES[wire]("Done.", 0, None)]
+    seen: list[Messages] = []
+    told: list[Any] = []
+
+    def model(messages: Any, tools: Any) -> Any:
+        seen.append(list(messages))
+        return replies[len(seen) - 1]
+
+    run(model, "And?", tools=[add, boom], wire=wire, history=first_run(source), observe=told.append)
+    warnings = [one.text for one in told if isinstance(one, notices.Warning)]
+    before = moved(source, wire)
+    assert (seen[0], seen[1][: len(before)]) == (before, before)
+    assert warnings == ([] if source in (wire, PLAIN) else [left_out(source, wire)])
+
+
+def test_a_model_that_goes_over_to_another_provider_within_a_run() -> None:
+    """Each Turn of another wire is sent from its text and calls at the next step; that is said at the first."""
+    turns = [ANTHROPIC.decode(one) for one in (reply(ANTHROPIC, SAID[ANTHROPIC][0]), REPLIES[ANTHROPIC]("", 1, None))]
+    replies: list[Any] = [*turns, reply(OPENAI_CHAT, SAID[OPENAI_CHAT][1])]
+    seen: list[Messages] = []
+    told: list[Any] = []
+
+    def model(messages: Any, tools: Any) -> Any:
+        seen.append(list(messages))
+        return replies[len(seen) - 1]
+
+    run(model, "go", tools=[add, boom], wire=OPENAI_CHAT, observe=told.append)
+    warnings = [one.text for one in told if isinstance(one, notices.Warning)]
+    assert (seen[1], len(seen[2]), warnings) == (FOREIGN[OPENAI_CHAT][:4], 6, [left_out(ANTHROPIC, OPENAI_CHAT)])
+
+
+def test_where_nobody_observes_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A loop that is driven step by step says it to the log, when its messages are looked at."""
+    loop = Loop("And?", wire=GEMINI, history=first_run(ANTHROPIC), at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    (ask,) = loop.requests
+    assert (isinstance(ask, AskModel), caplog.messages) == (True, [])
+    assert [list(loop.messages()), list(loop.messages())] == [FOREIGN[GEMINI]] * 2
+    assert caplog.messages == [left_out(ANTHROPIC, GEMINI)]
+
+
+# --- ids and names that not every provider takes ----------------------------------------------------------------
+
+
+@every_provider
+def test_ids_that_not_every_provider_takes(wire: Wire) -> None:
+    """Those of another wire are written with the characters that all take; two that look alike then stay two."""
+    ids = ["functions.add:0", "functions.add/0", "x" * 41, "x" * 42, "toolu_1-a", "é\ud800"]
+    turn = Turn(calls=tuple(Call(one, "add", place=place) for place, one in enumerate(ids)), wire="elsewhere")
+    asked, answered = pairs(wire.entry(Exchange(turn, tuple(CallResult.of(call, "ok", "1") for call in turn.calls))))
+    sent_ids = [one for one, _ in asked]
+    assert answered == sent_ids
+    if wire is not GEMINI:  # which is sent none
+        assert (len(set(sent_ids)), sent_ids[4]) == (6, "toolu_1-a")
+        assert [one for one in sent_ids if not re.fullmatch("[A-Za-z0-9_-]{1,40}", one)] == []
+        assert [one[:15] for one in sent_ids[:2]] == ["functions_add_0"] * 2
+
+
+@every_provider
+def test_a_providers_own_ids_go_back_as_they_are(wire: Wire) -> None:
+    """Whatever they look like: it takes what it gave."""
+    own = "functions.add:0"
+    body = json.loads(json.dumps(REPLIES[wire]("", 1, None)).replace('"c0"', json.dumps(own)))
+    turn = wire.decode(body)
+    asked, answered = pairs(wire.entry(Exchange(turn, (CallResult.of(turn.calls[0], "ok", "1"),))))
+    assert ([one for one, _ in asked], answered) == ([own], [own])
+
+
+@every_provider
+@pytest.mark.parametrize("known", [True, False])
+def test_names_that_no_provider_takes(wire: Wire, known: bool) -> None:
+    """What a model invented is written with the characters that all take; a tool's own name is the user's choice."""
+    given = {
+        "no such!": "no_such_",
+        "1st": "_1st",
+        "日本": "___",
+        "n" * 65: "n" * 64,
+        "files/read.text": "files_read_text",
+    }
+    turns = [wire.decode(REPLIES[wire]("", 1, None)), Turn(calls=(Call("c0", "add"),))]
+    for turn in turns:
+        calls = [attrs.evolve(turn.calls[0], name=name, known=known) for name in given]
+        exchanges = [
+            Exchange(attrs.evolve(turn, calls=(call,)), (CallResult.of(call, "unknown_tool", "?"),)) for call in calls
+        ]
+        written = json.dumps([wire.entry(one) for one in exchanges])
+        names = re.findall(r'"name": ("[^"]*")', written)[:: 2 if wire is GEMINI else 1]
+        assert [json.loads(name) for name in names] == list(given if known else given.values())
+
+
+def test_messages_that_outlive_their_loop_warn_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """They can be looked at all the same: they do not keep the loop."""
+    loop = Loop("And?", wire=GEMINI, history=first_run(ANTHROPIC), at=0.0)
+    messages, kept = loop.messages(), weakref.ref(loop)
+    del loop
+    assert (kept(), len(messages) > 0, caplog.messages) == (None, True, [])

@@ -1,0 +1,460 @@
+"""What holds of the accumulators of all wires: evidence, ends, errors, garbage, and what a piece costs."""
+
+from __future__ import annotations
+
+import copy
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopmachine import ModelError, Turn
+from loopmachine.records import Call
+from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN, Accumulator, Delta, Wire
+from loopmachine.wire.stream import provider_error
+from tests.feeding import Fed, asked, feed
+from tests.test_wire_any_reply import (
+    BLOCK,
+    JSON,
+    MESSAGE,
+    STOP,
+    TEXT,
+    TOOL_CALL,
+    USAGE,
+    Dump,
+    Hostile,
+    Raising,
+    endless,
+    shape,
+)
+from tests.test_wire_base import REPLIES, every_wire
+
+STREAMED = [ANTHROPIC, OPENAI_CHAT]
+every_stream = pytest.mark.parametrize("wire", STREAMED, ids=repr)
+
+
+def chat(stop: str | None = None, **delta: Any) -> dict[str, Any]:
+    """A chunk of a completion."""
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": stop}]}
+
+
+def entry(index: Any, one: str | None = None, name: str | None = None, text: Any = None) -> dict[str, Any]:
+    """An entry of a chunk's tool_calls."""
+    return {"index": index, "id": one, "function": {"name": name, "arguments": text}}
+
+
+def begins(index: int, **block: Any) -> dict[str, Any]:
+    """The event that begins a content block."""
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def adds(index: int, kind: str, **delta: Any) -> dict[str, Any]:
+    """The event that adds to one."""
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **delta}}
+
+
+STOP_EVENT = {"type": "message_stop"}
+DONE = {"type": "[DONE]"}
+#: The chunks of one call without anything terminal, and what is terminal on the wire.
+OPEN: dict[Wire, list[dict[str, Any]]] = {
+    ANTHROPIC: [
+        begins(0, type="tool_use", id="c1", name="pay", input={}),
+        adds(0, "input_json_delta", partial_json='{"amount": 5}'),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}},
+    ],
+    OPENAI_CHAT: [chat(tool_calls=[entry(0, "c1", "pay", '{"amount": 5}')])],
+}
+END: dict[Wire, dict[str, Any]] = {ANTHROPIC: STOP_EVENT, OPENAI_CHAT: chat("tool_calls")}
+PAID = ("calls", "", [("c1", "pay", '{"amount": 5}')])
+CUT = ("stream_cut", True)
+
+
+# --- evidence -------------------------------------------------------------------------------------------
+
+
+@every_stream
+def test_what_is_evidence(wire: Wire) -> None:
+    """The wire's own end, the end mark and a clean close make a turn of the same chunks; an end without them none."""
+    outcomes = [
+        feed(wire.stream(), OPEN[wire]).outcome,
+        feed(wire.stream(), [*OPEN[wire], END[wire]]).outcome,
+        feed(wire.stream(), [*OPEN[wire], DONE]).outcome,
+        feed(wire.stream(), OPEN[wire], clean=True).outcome,
+    ]
+    assert outcomes == [CUT, PAID, PAID, PAID]
+
+
+@every_wire
+def test_a_stream_that_brought_nothing_is_cut(wire: Wire) -> None:
+    """No chunk at all, a ping, an end mark: a clean end makes no turn of that."""
+    streams: list[list[Any]] = [[], [{"type": "ping"}], [DONE], [{}]] if wire is not PLAIN else [[], [DONE]]
+    fed = [feed(wire.stream(), chunks, clean=clean) for chunks in streams for clean in (False, True)]
+    assert [one.outcome for one in fed] == [CUT] * len(fed)
+    assert {str(one.error) for one in fed} == {"stream_cut: the stream brought nothing of a reply"}
+    assert [one.deltas for one in fed] == [()] * len(fed)
+
+
+def test_the_words_of_a_stream_that_was_cut() -> None:
+    """They tell it from one that brought nothing."""
+    assert (
+        str(feed(OPENAI_CHAT.stream(), [chat(content="So")]).error)
+        == "stream_cut: the stream ended before the reply did"
+    )
+
+
+@every_stream
+def test_only_the_first_close_counts(wire: Wire) -> None:
+    """A stream that was closed may be closed again, which changes nothing."""
+    outcomes = []
+    for first in (False, True):
+        stream = wire.stream()
+        for chunk in OPEN[wire]:
+            stream.feed(chunk)
+        stream.close(first)
+        stream.close(not first)
+        outcomes.append(feed_nothing(stream))
+    assert outcomes == [CUT, PAID]
+
+
+def feed_nothing(stream: Accumulator) -> Any:
+    """What a stream gives as it stands."""
+    return feed(stream, ()).outcome
+
+
+@every_stream
+def test_a_stream_that_was_closed_takes_nothing(wire: Wire) -> None:
+    """It is the host's mistake, and would give the old turn in the place of the next."""
+    stream = wire.stream()
+    stream.close()
+    with pytest.raises(
+        ValueError, match=r"^this stream was closed: another reply needs .* of its own, wire.stream\(\)$"
+    ):
+        stream.feed(OPEN[wire][0])
+
+
+@every_stream
+def test_nothing_is_read_after_the_end_mark(wire: Wire) -> None:
+    """Whatever comes then, an error or garbage too, adds nothing and harms nothing."""
+    more: list[Any] = [*OPEN[wire], {"error": "late"}, 5, None, DONE]
+    fed = feed(wire.stream(), [*OPEN[wire], DONE, *more])
+    assert (fed.outcome, len(fed.calls)) == (PAID, 1)
+
+
+@every_stream
+def test_a_turn_can_be_asked_for_at_any_time(wire: Wire) -> None:
+    """Asked early it is cut, and that spoils nothing; asked twice it is the same."""
+    stream, outcomes = wire.stream(), []
+    for chunk in [*OPEN[wire], END[wire]]:
+        stream.feed(chunk)
+        with_more = feed_none(stream)
+        outcomes.append(with_more)
+    assert outcomes == [CUT] * len(OPEN[wire]) + [PAID]
+    assert stream.turn() == stream.turn()
+
+
+def feed_none(stream: Accumulator) -> Any:
+    """The same without closing."""
+    try:
+        return Fed((), stream.turn()).outcome
+    except ModelError as error:
+        return Fed((), error=error).outcome
+
+
+@every_stream
+def test_the_calls_are_made_as_decode_makes_them(wire: Wire) -> None:
+    """The loop, which knows its tools, makes each once."""
+    stream = wire.stream()
+    for chunk in [*OPEN[wire], END[wire]]:
+        stream.feed(chunk)
+    turn = stream.turn(lambda given: tuple(Call(one, name.upper(), text) for one, name, text in given))
+    assert asked(turn) == [("c1", "PAY", '{"amount": 5}')]
+
+
+# --- replies in one piece -------------------------------------------------------------------------------
+
+
+@every_wire
+def test_a_reply_that_was_not_streamed(wire: Wire) -> None:
+    """A server that does not stream sends its reply whole: the turn is decode's, and its text and calls are shown."""
+    reply = REPLIES[wire]("hm", 2, None) | ({"type": "message"} if wire is ANTHROPIC else {})
+    fed = feed(wire.stream(), [reply, DONE, {"late": 1}])
+    assert fed.turn == wire.decode(reply)
+    assert (fed.shown("text"), fed.calls) == ("hm", asked(wire.decode(reply)))
+
+
+def test_a_plain_reply_is_one_chunk() -> None:
+    """The shape is not streamed; what can't be read is malformed, as ever."""
+    final, wrong = {"kind": "final", "text": "done"}, {"kind": "oops"}
+    assert feed(PLAIN.stream(), [final, wrong]) == Fed((Delta("text", "done"),), PLAIN.decode(final))
+    assert feed(PLAIN.stream(), [wrong]) == Fed((), PLAIN.decode(wrong))
+
+
+# --- errors ---------------------------------------------------------------------------------------------
+
+ERRORS: list[tuple[Any, tuple[str, str, bool]]] = [
+    ({"type": "overloaded_error", "message": "Overloaded"}, ("overloaded_error", "Overloaded", True)),
+    ({"type": "invalid_request_error", "message": "No."}, ("invalid_request_error", "No.", False)),
+    ({"type": "invalid_request_error", "code": "tool_use_failed", "status_code": 400}, ("tool_use_failed", "", False)),
+    ({"type": "server_error", "code": 500, "message": "Broke."}, ("server_error", "Broke.", True)),
+    ({"type": "error", "code": 500, "message": "Broke."}, ("500", "Broke.", True)),
+    ({"type": "server_error", "code": None, "message": "Broke."}, ("server_error", "Broke.", True)),
+    ({"type": "requests", "code": "Rate_Limit_Exceeded"}, ("Rate_Limit_Exceeded", "", True)),
+    ({"code": 503, "message": "Busy.", "status": "UNAVAILABLE"}, ("UNAVAILABLE", "Busy.", True)),
+    ({"status": "RESOURCE_EXHAUSTED"}, ("RESOURCE_EXHAUSTED", "", True)),
+    ({"code": "429", "message": "Slow down."}, ("429", "Slow down.", True)),
+    ({"code": 408}, ("408", "", True)),
+    ({"code": 400, "message": ["No."]}, ("400", "['No.']", False)),
+    ({"code": "insufficient_quota"}, ("insufficient_quota", "", False)),
+    ({"type": "error", "code": "server_error", "message": "Broke."}, ("server_error", "Broke.", True)),
+    ({"type": "error", "message": "Broke."}, ("error", "Broke.", False)),
+    ({"code": " ", "type": 4.5, "message": "Broke."}, ("error", "Broke.", False)),
+    ({"code": 99999}, ("99999", "", False)),
+    ("Broke.", ("error", "Broke.", False)),
+    (True, ("error", "True", False)),
+]
+
+
+@pytest.mark.parametrize(("error", "told"), ERRORS, ids=repr)
+def test_an_error_of_a_provider(error: Any, told: tuple[str, str, bool]) -> None:
+    """It bears the provider's code and words; overload, rate limits and faults of the server are retryable."""
+    made = provider_error(error)
+    assert (made.code, made.message, made.retryable, made.retry_after) == (*told, None)
+
+
+@every_wire
+@pytest.mark.parametrize("error", [one for one, _ in ERRORS], ids=repr)
+def test_an_error_in_midstream(wire: Wire, error: Any) -> None:
+    """It is raised at once, and there is no turn then, whatever came before or comes after."""
+    stream = wire.stream()
+    for chunk in OPEN.get(wire, []):
+        stream.feed(chunk)
+    raised = []
+    for act in (lambda: stream.feed({"error": error}), lambda: stream.feed(END.get(wire, DONE)), stream.turn):
+        with pytest.raises(ModelError) as caught:
+            act()
+        raised.append(caught.value)
+    stream.close(True)
+    with pytest.raises(ModelError) as caught:
+        stream.turn()
+    assert {repr(one) for one in [*raised, caught.value]} == {repr(provider_error(error))}
+
+
+@every_wire
+def test_the_shapes_that_errors_come_in(wire: Wire) -> None:
+    """Under ``error``, as an event of that type, and as an object of that kind."""
+    told = {"code": "server_error", "message": "Broke."}
+    shapes = [{"error": told}, {"type": "error", "error": told}, {"type": "error", **told}, {"object": "error", **told}]
+    assert [repr(feed(wire.stream(), [one]).error) for one in shapes] == [repr(provider_error(told))] * 4
+
+
+@every_stream
+@pytest.mark.parametrize("none", [None, "", {}, [], False], ids=repr)
+def test_a_blank_error_is_none(wire: Wire, none: Any) -> None:
+    """Servers send the field in every chunk."""
+    assert feed(wire.stream(), [one | {"error": none} for one in [*OPEN[wire], END[wire]]]).outcome == PAID
+
+
+# --- garbage --------------------------------------------------------------------------------------------
+
+GARBAGE: list[Any] = [None, 5, "data", b"data", ["x"], object(), Hostile(), Raising(RuntimeError("no")), Turn("x")]
+GARBAGE += [Dump(RuntimeError("no")), Dump([1])]
+
+
+@every_wire
+def test_what_is_no_chunk(wire: Wire) -> None:
+    """Anything but a mapping or an SDK's object is malformed, which is retryable, and there is no turn then."""
+    fed = [feed(wire.stream(), [*OPEN.get(wire, []), chunk, DONE]) for chunk in GARBAGE]
+    assert [one.outcome for one in fed] == [("stream_malformed", True)] * len(GARBAGE)
+
+
+def test_the_words_for_what_is_no_chunk() -> None:
+    """They say what was given, or what reading it raised."""
+    said = [
+        str(feed(OPENAI_CHAT.stream(), [one]).error)
+        for one in (5, chat() | {"choices": 5}, Raising(RuntimeError("no")))
+    ]
+    assert said == [
+        "stream_malformed: a chunk can't be read: reply: it must be a mapping, an SDK's object or a Turn, not int",
+        "stream_malformed: a chunk can't be read: TypeError: 'int' object is not iterable",
+        "stream_malformed: a chunk can't be read: RuntimeError: no",
+    ]
+
+
+@every_wire
+def test_a_stop_of_the_host_passes_through(wire: Wire) -> None:
+    """A KeyboardInterrupt is no fault of the stream."""
+    stream = wire.stream()
+    with pytest.raises(KeyboardInterrupt):
+        stream.feed(Raising(KeyboardInterrupt()))
+
+
+def deep(depth: int) -> dict[str, Any]:
+    """An object within an object, and so on."""
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"x": value}
+    return value
+
+
+@every_stream
+@pytest.mark.parametrize("depth", [100, 300, 480, 960, 100_000])
+def test_a_chunk_that_is_nested_deep(wire: Wire, depth: int) -> None:
+    """It gives a turn or a ModelError, at whatever step it is too deep."""
+    odd = [chat(odd=deep(depth)), chat("stop", content="x")]
+    if wire is ANTHROPIC:
+        odd = [begins(0, type="text", text="x", odd=deep(depth)), STOP_EVENT]
+    outcome = feed(wire.stream(), odd).outcome
+    assert outcome in [("final", "x", []), ("malformed", "", []), ("malformed", "x", []), ("stream_malformed", True)]
+
+
+@every_wire
+def test_a_chunk_that_holds_itself(wire: Wire) -> None:
+    """It is no end of a run."""
+    value = endless()
+    chunks = [chat(**value), begins(0, type="text", odd=value), {"type": "message_start", "message": value}, value]
+    outcomes = [feed(wire.stream(), [chunk, END.get(wire, DONE)]).outcome for chunk in chunks]
+    assert {outcome[0] for outcome in outcomes} <= {"stream_malformed", "stream_cut", "malformed"}
+
+
+DELTA = MESSAGE | shape(
+    role=st.just("assistant"),
+    content=TEXT,
+    reasoning=TEXT,
+    reasoning_details=st.lists(shape(type=TEXT, text=TEXT, index=st.integers(0, 1)), max_size=2),
+    tool_calls=st.lists(
+        TOOL_CALL | shape(index=st.integers(0, 2), id=TEXT, function=shape(name=TEXT, arguments=TEXT)), max_size=3
+    ),
+)
+CHOICE = shape(delta=DELTA, message=MESSAGE, finish_reason=STOP, index=st.integers(0, 1), usage=USAGE)
+ADDED = shape(type=TEXT, text=TEXT, thinking=TEXT, signature=TEXT, partial_json=TEXT, citation=JSON, stop_reason=STOP)
+EVENTS = ["message_start", "content_block_start", "content_block_delta", "message_delta", "content_block_stop", "ping"]
+CHUNKS = {
+    "openai-chat": shape(choices=st.lists(CHOICE, max_size=2), usage=USAGE, model=TEXT, type=st.just("[DONE]")),
+    "anthropic": shape(
+        type=st.sampled_from([*EVENTS, "message_stop", "message"]),
+        index=st.integers(0, 2),
+        content_block=BLOCK,
+        delta=ADDED,
+        message=shape(content=st.lists(BLOCK, max_size=1), usage=USAGE, stop_reason=STOP),
+        usage=USAGE,
+        content=st.lists(BLOCK, max_size=2),
+    ),
+}
+
+
+@every_stream
+@given(data=st.data())
+def test_any_chunks_give_deltas_and_a_turn_or_an_error(wire: Wire, data: st.DataObject) -> None:
+    """Near the wire's shape or far from it, feeding raises a ModelError or nothing, and changes no chunk."""
+    chunks = data.draw(st.lists(CHUNKS[wire.name] | JSON, max_size=6))
+    before = repr(chunks)
+    fed = feed(wire.stream(), copy.deepcopy(chunks), clean=True)
+    assert all(type(delta) is Delta and type(delta.text) is str for delta in fed.deltas)
+    assert fed.outcome == feed(wire.stream(), chunks, clean=True).outcome
+    assert repr(chunks) == before
+
+
+# --- objects of SDKs ------------------------------------------------------------------------------------
+
+
+class Chunk(pydantic.BaseModel):
+    """A chunk as an SDK gives it: an object with what it does not know beside what it does, unset fields too."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+    choices: list[Any] = []
+    type: str = ""
+    unset: str = "never sent"
+
+
+@every_stream
+def test_objects_of_an_sdk(wire: Wire) -> None:
+    """They are taken as what the server sent."""
+    chunks = [*OPEN[wire], END[wire]]
+    assert feed(wire.stream(), map(Chunk.model_validate, chunks)) == feed(wire.stream(), chunks)
+
+
+def test_the_real_objects_of_the_openai_sdk() -> None:
+    """Chunks as its client makes them."""
+    from openai.types.chat import ChatCompletionChunk
+
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    chunks: list[dict[str, Any]] = [
+        *OPEN[OPENAI_CHAT],
+        chat(reasoning_content="hm"),
+        END[OPENAI_CHAT],
+        {"choices": [], "usage": usage},
+    ]
+    fed = feed(OPENAI_CHAT.stream(), (ChatCompletionChunk.construct(**chunk) for chunk in chunks))
+    assert fed == feed(OPENAI_CHAT.stream(), chunks)
+    assert (fed.outcome, fed.shown("thinking"), fed.turn and fed.turn.usage and fed.turn.usage.tokens) == (
+        PAID,
+        "hm",
+        3,
+    )
+
+
+# --- what is handed out, and what it costs --------------------------------------------------------------
+
+
+def test_a_delta_is_frozen() -> None:
+    """What a screen is given changes nothing."""
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Delta("text", "x").text = "y"  # type: ignore[misc]  # on purpose
+
+
+@every_wire
+def test_each_stream_is_a_new_one(wire: Wire) -> None:
+    """A wire is shared by all runs, its streams are not."""
+    assert wire.stream() is not wire.stream()
+    assert isinstance(wire.stream(), Accumulator)
+
+
+PIECES: dict[str, tuple[Wire, dict[str, Any], Callable[[str], dict[str, Any]]]] = {
+    "text of a completion": (OPENAI_CHAT, chat(content="x"), lambda text: chat(content=text)),
+    "reasoning of a completion": (OPENAI_CHAT, chat(reasoning="x"), lambda text: chat(reasoning=text)),
+    "arguments of a completion": (
+        OPENAI_CHAT,
+        chat(tool_calls=[entry(0, "c", "f", "x")]),
+        lambda text: chat(tool_calls=[entry(0, text=text)]),
+    ),
+    "text of a message": (ANTHROPIC, begins(0, type="text", text="x"), lambda text: adds(0, "text_delta", text=text)),
+    "thinking of a message": (
+        ANTHROPIC,
+        begins(0, type="thinking", thinking="x"),
+        lambda text: adds(0, "thinking_delta", thinking=text),
+    ),
+    "input of a message": (
+        ANTHROPIC,
+        begins(0, type="tool_use", id="c", name="f"),
+        lambda text: adds(0, "input_json_delta", partial_json=text),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PIECES)
+def test_a_piece_costs_no_copy_of_what_came_before(what: str) -> None:
+    """Feeding one takes less memory than it is long, however much came: pieces are put together once, by ``turn``."""
+    wire, first, piece = PIECES[what]
+    stream, chunk = wire.stream(), piece("x" * 10_000)
+    stream.feed(first)
+    tracemalloc.start()
+    most = max(peaks(lambda: stream.feed(chunk), 200))
+    tracemalloc.stop()
+    assert most < 10_000
+    stream.close(True)
+    assert "x" * 2_000_000 in (stream.turn().payload_text or "")
+
+
+def peaks(act: Callable[[], object], times: int) -> Iterator[int]:
+    """How many bytes more each of several acts needs while it acts."""
+    for _ in range(times):
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        act()
+        yield tracemalloc.get_traced_memory()[1] - before
