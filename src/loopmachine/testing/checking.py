@@ -1,0 +1,56 @@
+"""What a server refuses in a request, told as the wires tell what is wrong with a reply: the field first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from loopmachine.frozen import json_object
+from loopmachine.testing.pairing import unpaired
+from loopmachine.wire.fields import Unreadable, kind_of, listed, string
+
+
+def forbid(wrong: object, field: str, says: str) -> None:
+    """Refuse a request that is wrong."""
+    if wrong:
+        raise Unreadable(f"{field}: {says}")
+
+
+def some(value: object, field: str, what: str) -> list[dict[str, Any]]:
+    """A list of objects that is not empty."""
+    items = listed(value, field, what)
+    forbid(not items, field, "it is empty")
+    return items
+
+
+def an_object(value: object, field: str) -> dict[str, Any]:
+    """An object."""
+    if isinstance(value, dict):
+        return value
+    raise Unreadable(f"{field}: it must be an object, not {kind_of(value)}")
+
+
+def json_text(value: object, field: str) -> None:
+    """Refuse arguments that are not the text of a JSON object."""
+    forbid(json_object(string(value, field)) is None, field, f"it must be the text of a JSON object, not {value!r}")
+
+
+def named(thing: Mapping[str, Any], field: str, marks: str = "_-") -> None:
+    """Refuse a tool or a call whose name is not made of letters, digits and these marks."""
+    name = string(thing.get("name"), f"{field}.name")
+    right = re.fullmatch(f"[a-zA-Z0-9{re.escape(marks)}]{{1,128}}", name)
+    forbid(not right, f"{field}.name", f"it must be 1 to 128 letters, digits and {' '.join(marks)}, not {name!r}")
+
+
+def declared(tool: object, field: str, schema: str, marks: str = "_-") -> None:
+    """Refuse a tool without a proper name or a schema for its arguments."""
+    fields = an_object(tool, field)
+    named(fields, field, marks)
+    an_object(fields.get(schema), f"{field}.{schema}")
+
+
+def paired(messages: Iterable[Mapping[str, Any]], field: str) -> None:
+    """Refuse a call without a result, and a result without a call."""
+    if fault := unpaired(messages, field):
+        raise Unreadable(fault)

@@ -1,0 +1,248 @@
+"""wire_server refuses what the providers refuse, with a sentence that names the field, and nothing that they accept."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from loopmachine import Budget, Policy, run
+from loopmachine.testing import ScriptedModel, call, calls, wire_server
+from loopmachine.testing.providers import provider_of
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, Wire
+from loopmachine.wire.fields import Unreadable
+from tests.test_testing_model import look
+from tests.test_testing_server import ASKS, ask
+from tests.test_wire_requests import SPOILED, valid
+
+Body = dict[str, Any]
+TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object"}}
+MESSAGES: dict[Wire, str] = {
+    OPENAI_CHAT: "messages",
+    OPENAI_RESPONSES: "input",
+    ANTHROPIC: "messages",
+    GEMINI: "contents",
+}
+every_wire = pytest.mark.parametrize("wire", ASKS, ids=str)
+
+
+def body_of(wire: Wire, messages: list[Body]) -> Body:
+    """A request with a tool and these messages."""
+    encoded = wire.encode(run(ScriptedModel("x"), "go").history, [TOOL])
+    more = {field: value for field, value in ASKS[wire][1].items() if field in ("model", "max_tokens")}
+    return more | {"tools": encoded.tools, MESSAGES[wire]: messages}
+
+
+def refusal(wire: Wire, body: Body, model: str = "m") -> str:
+    """What the provider says of a request; blank where it accepts it."""
+    try:
+        provider_of(wire).check(json.loads(json.dumps(body)), model)
+    except Unreadable as wrong:
+        return str(wrong)
+    return ""
+
+
+@every_wire
+def test_what_a_run_sends_is_accepted(wire: Wire) -> None:
+    """Calls with results of every kind, arguments that are no JSON, unknown tools, blank texts, and a second run."""
+    first = call("c1", "look", "{}" if wire is GEMINI else '{"n": ')
+    turns = [calls(first, call("c2", "nope"), text=" "), calls(call("c3", "look", n=1)), "Done.", "Done again."]
+    model = ScriptedModel(*turns, wire=wire)
+    options: dict[str, Any] = {"tools": [look], "wire": wire, "policy": Policy(wrap_up=True)}
+    result = run(model, "go", **options)
+    run(model, "on", history=result.history, budget=Budget(max_steps=1), **options)
+    model.assert_used_up()
+    said = [refusal(wire, body_of(wire, one.messages), "gemini-3-pro") for one in model.seen]
+    assert said == [""] * 4
+
+
+# Gemini is not known to refuse text beside results.
+SPOILS = [(wire, what) for wire in ASKS for what in SPOILED[wire] if what not in ("text beside results", "no JSON")]
+
+
+@pytest.mark.parametrize(("wire", "what"), SPOILS, ids=str)
+def test_what_spoils_a_request_of_the_wires_is_refused(wire: Wire, what: str) -> None:
+    """The faults that no wire may produce are those that the server finds."""
+    messages = valid(wire)
+    accepted = refusal(wire, body_of(wire, messages))
+    messages = copy.deepcopy(messages)
+    SPOILED[wire][what](messages)
+    assert (accepted, refusal(wire, body_of(wire, messages)) != "") == ("", True)
+
+
+def part(field: str, **told: Any) -> Body:
+    """A content of Gemini with one part."""
+    return {"role": "user" if field == "functionResponse" else "model", "parts": [{field: told}]}
+
+
+USER = {"role": "user", "content": "go"}
+SIGNED = {"type": "thinking", "thinking": "Hm."}
+USES = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "a"}
+FUNCTION = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "a", "output": "1"}
+ASKED = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+ASSISTANT = {"role": "assistant", "content": ""}
+
+
+def said(*blocks: Body, role: str = "assistant") -> Body:
+    """A message of Anthropic."""
+    return {"role": role, "content": list(blocks)}
+
+
+def with_results(*blocks: Body, **result: Any) -> Body:
+    """A request of Anthropic whose call is answered so."""
+    return {"messages": [USER, said(USES), said(RESULT | result, *blocks, role="user")]}
+
+
+TWICE = {"messages": [USER, said(USES), said(RESULT, role="user")] * 2, "tools": [TOOL]}
+IMAGE = {"type": "image", "source": {}}
+#: What is put into a valid request of each wire, and the sentence that it is refused with.
+REFUSED: list[tuple[Wire, Body, str]] = [
+    (OPENAI_CHAT, {"model": ""}, "model: it is blank"),
+    (OPENAI_CHAT, {"messages": []}, "messages: it is empty"),
+    (OPENAI_CHAT, {"messages": 5}, "messages: it must be a list of messages, not int"),
+    (OPENAI_CHAT, {"messages": [{"role": "oops"}]}, "messages[0].role: it must be one of system, developer, user, ass"),
+    (OPENAI_CHAT, {"messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0].type: it is missing"),
+    (
+        OPENAI_CHAT,
+        {"messages": [ASSISTANT | {"tool_calls": None}]},
+        "messages[0].tool_calls: it must be a list",
+    ),
+    (OPENAI_CHAT, {"messages": [ASSISTANT | {"tool_calls": [{"id": "a"}]}]}, "messages[0].tool_calls[0].type: it must"),
+    (OPENAI_CHAT, {"messages": [{"role": "tool", "content": "1"}]}, "messages[0].tool_call_id: it is missing"),
+    (OPENAI_CHAT, {"messages": [USER, ASSISTANT | {"tool_calls": [ASKED]}]}, "messages[1]: the call 'a' (look) has no"),
+    (OPENAI_CHAT, {"tools": []}, "tools: it is empty"),
+    (OPENAI_CHAT, {"tools": [{"type": "custom"}]}, "tools[0].type: it must be 'function'"),
+    (OPENAI_CHAT, {"tools": [{"type": "function"}]}, "tools[0].function: it must be an object, not null"),
+    (OPENAI_CHAT, {"tools": None, "tool_choice": "none"}, "tool_choice: it is only allowed where tools are given"),
+    (OPENAI_RESPONSES, {"model": None}, "model: it is missing"),
+    (OPENAI_RESPONSES, {"input": ""}, "input: it is blank"),
+    (OPENAI_RESPONSES, {"input": [{"type": ""}]}, "input[0].type: it is blank"),
+    (OPENAI_RESPONSES, {"input": [{"role": "tool", "content": "x"}]}, "input[0].role: it is unknown"),
+    (OPENAI_RESPONSES, {"input": [{"role": "user", "content": [{}]}]}, "input[0].content[0].type: it is missing"),
+    (OPENAI_RESPONSES, {"input": [{"type": "reasoning"}]}, "input[0].summary: it must be a list"),
+    (
+        OPENAI_RESPONSES,
+        {"input": [{"type": "custom_tool_call", "call_id": "a", "name": "w"}]},
+        "input[0].input: it is",
+    ),
+    (OPENAI_RESPONSES, {"input": [FUNCTION, OUTPUT | {"output": 1}]}, "input[1].output: it must be a string, not int"),
+    (OPENAI_RESPONSES, {"input": [OUTPUT]}, "input[0]: the result 'a' answers no call that waits for one"),
+    (OPENAI_RESPONSES, {"tools": [{"type": "function", "function": {}}]}, "tools[0]: its fields stand in itself"),
+    (
+        OPENAI_RESPONSES,
+        {"tools": [{"type": "function", "name": "a b"}]},
+        "tools[0].name: it must be 1 to 128",
+    ),
+    (ANTHROPIC, {"max_tokens": None}, "max_tokens: it is required, a whole number"),
+    (
+        ANTHROPIC,
+        {"messages": [{"role": "system", "content": "x"}]},
+        "messages[0].role: the first message must",
+    ),
+    (ANTHROPIC, {"messages": [USER, {"role": "system", "content": "x"}]}, "messages[1].role: it must be user or assis"),
+    (ANTHROPIC, {"messages": [{"role": "user", "content": " "}]}, "messages[0].content: it is blank"),
+    (ANTHROPIC, {"messages": [USER, said({})]}, "messages[1].content[0].type: it is missing"),
+    (ANTHROPIC, {"messages": [USER, said(SIGNED)]}, "messages[1].content[0].signature: it is missing"),
+    (ANTHROPIC, {"messages": [said(USES, role="user")]}, "messages[0].content[0].type: only the assistant uses tools"),
+    (ANTHROPIC, {"messages": [USER, said(RESULT)]}, "messages[1].content[0].type: only the user brings results"),
+    (ANTHROPIC, with_results(content=5), "messages[2].content[0].content: it must be a string, not int"),
+    (ANTHROPIC, with_results(content=[{"type": "text", "text": ""}]), "messages[2].content[0].content[0].text: it is "),
+    (ANTHROPIC, with_results(content=[IMAGE], is_error=True), "messages[2].content[0].content[0].type: an error holds"),
+    (ANTHROPIC, with_results() | {"tools": []}, "tools: they are required where the messages hold tool_use blocks"),
+    (ANTHROPIC, {"tools": [], "tool_choice": {"type": "none"}}, "tool_choice: it may only come with tools"),
+    (ANTHROPIC, {"tools": [{"name": "look"}]}, "tools[0].input_schema: it must be an object, not null"),
+    (ANTHROPIC, TWICE, "messages: the ids of tool_use blocks must be unique"),
+    (GEMINI, {"contents": [{"role": "tool"}]}, "contents[0].role: it must be user or model"),
+    (GEMINI, {"contents": [{"parts": [{"thought": True}]}]}, "contents[0].parts[0]: it holds no data"),
+    (GEMINI, {"contents": [part("functionCall", name="look")]}, "contents[0]: calls must follow something of the user"),
+    (
+        GEMINI,
+        {"contents": [part("functionResponse", name="l")]},
+        "contents[0].parts[0].functionResponse.response",
+    ),
+    (GEMINI, {"tools": [{"functionDeclarations": 5}]}, "tools[0]: it must be a list of declarations, not int"),
+    (
+        GEMINI,
+        {"tools": [{"functionDeclarations": [{"name": "a b"}]}]},
+        "tools[0].functionDeclarations[0].name: it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "change", "says"), REFUSED, ids=[one[2] for one in REFUSED])
+def test_what_is_refused_is_told_by_its_field(wire: Wire, change: Body, says: str) -> None:
+    """With what would have been right."""
+    assert refusal(wire, ASKS[wire][1] | change).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("wire", "change"),
+    [
+        (OPENAI_CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "go"}]}], "tools": None}),
+        (OPENAI_RESPONSES, {"input": [{"type": "web_search_call", "action": None}, USER], "tools": [{"type": "web"}]}),
+        (OPENAI_RESPONSES, {"input": [FUNCTION, OUTPUT | {"output": []}]}),
+        (ANTHROPIC, with_results({"type": "text", "text": "Go on."}, content=[IMAGE]) | {"tools": [TOOL]}),
+        (ANTHROPIC, with_results(content="", is_error=True) | {"tools": [TOOL]}),
+        (
+            ANTHROPIC,
+            {"messages": [USER, said(SIGNED | {"signature": "x"}, {"type": "other"})]},
+        ),
+        (GEMINI, {"tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": "a.b:c", "parameters": {}}]}]}),
+        (GEMINI, {"contents": [{"parts": [{"inlineData": {}}]}], "tools": []}),
+    ],
+)
+def test_what_providers_accept_is_accepted(wire: Wire, change: Body) -> None:
+    """Parts, images, what the server itself made, and what follows results."""
+    assert refusal(wire, ASKS[wire][1] | change) == ""
+
+
+@pytest.mark.parametrize(("model", "says"), [("gemini-2.5-pro", ""), ("gemini-3-pro", "contents[1].parts[1].")])
+def test_gemini_3_wants_its_signature_back(model: str, says: str) -> None:
+    """On the first call of a turn, which those before it do not mind."""
+    functions = [{"functionCall": {"name": "look"}}, {"functionCall": {"name": "look"}}]
+    answers = [{"functionResponse": {"name": "look", "response": {}}}] * 2
+    contents = [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [{"text": "Hm."}, *functions]},
+        {"role": "user", "parts": answers},
+    ]
+    refused = refusal(GEMINI, {"contents": contents}, model)
+    assert refused[: len(says)] == says
+
+
+@every_wire
+def test_a_request_that_is_refused_takes_no_reply(wire: Wire) -> None:
+    """The server answers 400 with the sentence, in the provider's shape, and keeps it."""
+    broken: Body = {MESSAGES[wire]: []}
+    with wire_server("It.") as server:
+        first, second = ask(server, wire, **broken), ask(server, wire)
+    assert (first.status, second.status) == (400, 200)
+    sentence = f"{MESSAGES[wire]}: it is empty"
+    assert (first.json["error"]["message"], server.refused) == (sentence, [sentence])
+
+
+NONSENSE: list[Any] = [None, 5, "x", [], [5], [None], {}, [{}], [[]], {"x": []}]
+
+
+@every_wire
+@pytest.mark.parametrize("value", NONSENSE, ids=repr)
+def test_nonsense_is_refused_and_nothing_else(wire: Wire, value: Any) -> None:
+    """In whatever place of a valid request it stands, the server survives it."""
+    body = body_of(wire, valid(wire))
+    for path in paths(body):
+        spoiled = copy.deepcopy(body)
+        inside: Any = spoiled
+        for step in path[:-1]:
+            inside = inside[step]
+        inside[path[-1]] = value
+        assert isinstance(refusal(wire, spoiled), str)
+
+
+def paths(value: Any) -> list[tuple[Any, ...]]:
+    """The paths to all that is in a JSON value."""
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(step, *more) for step, inner in steps for more in [(), *paths(inner)]]
