@@ -24,8 +24,9 @@ from loopmachine.machine import advance
 from loopmachine.records import ANSWERED, RUNNING, CallResult, Exchange, Flight, Snapshot
 from loopmachine.requests import AskModel, PollCancel, StartCalls
 from loopmachine.review.account import seal
+from loopmachine.review.answers import most_answers
 from loopmachine.review.moves import Move, moves
-from loopmachine.review.promises import PROMISES, broken, most_answers
+from loopmachine.review.promises import PROMISES, broken
 from loopmachine.table import TOOL_LOOP
 from tests.facts import (
     INVALID,
@@ -400,24 +401,21 @@ PLANTS: dict[str, Plant] = {
         planted("dispatching/2", update=rosy(updates.record)),
         begun(),
         (*BOTH, polled(), returned(ONE, "failed")),
-        f"the call (1, 0) of look has the result {CallResult.of(ONE, 'ok', '1')}, "
-        f"but it has {CallResult.of(ONE, 'failed', '1')}",
+        "the call (1, 0) of look has the result ok ('1'), but it had the result failed ('1')",
     ),
     "an unknown tool is called ok": (
         "I10",
         planted("admitting/10", update=rosy(updates.admit)),
         begun(),
         step(call(problem="no", **UNKNOWN_TOOL)),
-        "the call (1, 0) of look has the result CallResult(step=1, place=0, id='c1_0', name='look', outcome='ok', "
-        "content='no', code=''), but it may not run: unknown_tool",
+        "the call (1, 0) of look has the result ok ('no'), but it may not run: unknown_tool",
     ),
     "a call that waits is not started": (
         "I10",
         planted("dispatching/7", update=updates.close_rest),
         begun(),
         (*BOTH, polled()),
-        "the call (1, 1) of look has the result CallResult(step=1, place=1, id='c1_1', name='look', "
-        "outcome='not_started', content='the run was stopped before this call was started', code=''), "
+        "the call (1, 1) of look has the result not_started ('the run was stopped before this call was started'), "
         "but it is unstarted, and the run goes on",
     ),
     "a running call is called done": (
@@ -425,15 +423,14 @@ PLANTS: dict[str, Plant] = {
         planted("dispatching/8", update=answer_all),
         begun(),
         (*step(ONE), cancel()),
-        f"the call (1, 0) of look has the result {CallResult.of(ONE, 'ok', '1')}, but it is running",
+        "the call (1, 0) of look has the result ok ('1'), but it is running",
     ),
     "what nobody knows is called ok": (
         "I10",
         planted("awaiting_resolution/1", update=rosy(updates.resolve)),
         begun(),
         (*step(ONE, TWO), polled(), lost(ONE), lost(TWO), resolved(word(ONE))),
-        "the call (1, 0) of look has the result CallResult(step=1, place=0, id='c1_0', name='look', outcome='ok', "
-        "content='it was started, and nobody knows what it did', code=''), "
+        "the call (1, 0) of look has the result ok ('it was started, and nobody knows what it did'), "
         "but somebody said that it stays unknown",
     ),
     "the rest is not closed": (
@@ -441,7 +438,7 @@ PLANTS: dict[str, Plant] = {
         planted("dispatching/8", update=updates.remember_cancel),
         begun(),
         (*BOTH, cancel()),
-        "the call (1, 1) of look has the result None, but it is unstarted, and the run was stopped",
+        "the call (1, 1) of look has no result, but it is unstarted, and the run was stopped",
     ),
     "a call is started that may not run": (
         "I12",

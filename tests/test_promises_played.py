@@ -37,8 +37,9 @@ from loopmachine.requests import (
     StartCalls,
 )
 from loopmachine.review.account import Account
+from loopmachine.review.answers import most_answers
 from loopmachine.review.moves import Move
-from loopmachine.review.promises import STRAY, broken, most_answers
+from loopmachine.review.promises import STRAY, broken
 from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, TOLD, UNTOLD, USAGES, rarely
 

@@ -92,6 +92,16 @@ def test_a_row_has_a_sentence_of_its_own() -> None:
     ]
 
 
+def test_a_row_that_has_to_be_first_says_so() -> None:
+    """A mark beside its number, and the reason at the end of its sentence."""
+    state = TOOL_LOOP.states["validating"]
+    marked = [line for line in lines_of(TOOL_LOOP, state) if line.row.first_because]
+    assert [line.label for line in lines_of(TOOL_LOOP, state)] == ["1^", "2^", "3", "4", "5", "6^", "7", "8", "9"]
+    assert [line.sentence.partition("; it is first because ")[2] for line in marked] == [
+        line.row.first_because for line in marked
+    ]
+
+
 def test_every_row_is_a_line_once() -> None:
     """The lines of the tool loop are its rows, each once."""
     lines = [line.row_id for line in all_lines(TOOL_LOOP)]

@@ -50,7 +50,7 @@ def test_every_state_row_and_guard_is_visible_text() -> None:
         assert first == " ".join(words)
         assert " ".join(update) == (f"/ {line.row.update.__doc__}" if line.row.update else "")
         whole = text_of(element(svg, f"s_{line.state.name}")).split("\n")
-        assert f"{line.number} {first}" in [re.sub(r"\s+", " ", text) for text in whole]
+        assert f"{line.label} {first}" in [re.sub(r"\s+", " ", text) for text in whole]
 
 
 @pytest.mark.parametrize("definition", [TOOL_LOOP, hostile(HOSTILE), labelled(HOSTILE)])

@@ -45,7 +45,8 @@ class Row:
     """One transition: on ``event`` (None in an auto state), where ``guard`` holds, ``update`` and go to ``to``.
 
     The rows of a (state, event) are tried in order and the first whose guard holds is taken.
-    ``happy`` marks the happy path, for the diagram.
+    ``happy`` marks the happy path, for the diagram. Where a later row's guard can hold at the same time,
+    ``first_because`` says why this one stands before it; the verifier reports a row that does not say so.
     """
 
     event: type[Any] | None
@@ -53,6 +54,7 @@ class Row:
     guard: Guard | None = None
     update: Update | None = None
     happy: bool = False
+    first_because: str = attrs.field(default="", kw_only=True)
 
     @property
     def event_name(self) -> str:
@@ -79,6 +81,7 @@ class Definition:
     unreached: tuple[str, ...] = attrs.field(default=(), kw_only=True, repr=False)  #: states that wait for a row
     states: Mapping[str, State] = attrs.field(init=False, repr=False)
     _by_id: Mapping[str, Row] = attrs.field(init=False, repr=False)
+    _accepts: Mapping[str, tuple[str, ...]] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         strange = list(_strange(self.table))
@@ -86,6 +89,7 @@ class Definition:
             raise InvalidDefinition(strange)
         object.__setattr__(self, "states", MappingProxyType({state.name: state for state in self.table}))
         object.__setattr__(self, "_by_id", {row_id: row for row_id, _, row in self.all_rows()})
+        object.__setattr__(self, "_accepts", {state.name: _accepted(rows) for state, rows in self.table.items()})
         reached = _reach(_targets(self), {self.initial})
         object.__setattr__(self, "unreached", tuple(name for name in self.unreached if name not in reached))
         found = list(faults(self))
@@ -111,7 +115,7 @@ class Definition:
 
     def accepts(self, state: str) -> tuple[str, ...]:
         """The names of the events that a state takes."""
-        return tuple(dict.fromkeys(row.event_name for row in self.rows(state) if row.event is not None))
+        return self._accepts[state]
 
     def with_row(self, state: str, row: Row, *, at: int) -> Self:
         """This definition with one more row, which becomes number ``at`` of the state."""
@@ -130,6 +134,10 @@ class Definition:
         if state.name in self.states:
             raise InvalidDefinition([f"{state.name}: there is a state of this name already"])
         return attrs.evolve(self, table={**self.table, state: rows}, unreached=(*self.unreached, state.name))
+
+
+def _accepted(rows: Iterable[Row]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.event_name for row in rows if row.event is not None))
 
 
 # --- what makes a definition wrong --------------------------------------------------------------------

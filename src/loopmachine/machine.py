@@ -127,6 +127,11 @@ def build(definition: Definition, machine_class: type[StockMachine] = RowMachine
     return machine
 
 
+def stock(definition: Definition) -> StockMachine:
+    """The same rows executed by the classes of ``transitions`` as they are: slower, to compare with."""
+    return build(definition, StockMachine)
+
+
 _live: WeakKeyDictionary[Definition, StockMachine] = WeakKeyDictionary()
 
 
@@ -151,8 +156,8 @@ class Advance:
     @property
     def requests(self) -> tuple[Any, ...]:
         """The requests that this event added, call by call: not outstanding before, or answered by it."""
-        news = (request.news(self.asked, self.event) for request in self.asking)
-        return tuple(request for request in news if request is not None)
+        news = [request.news(self.asked, self.event) for request in self.asking]
+        return tuple([request for request in news if request is not None])
 
 
 def outstanding(definition: Definition, snapshot: Any) -> tuple[Any, ...]:

@@ -42,6 +42,21 @@ _AWAITING_RESOLUTION = State(
     "awaiting_resolution", "Somebody is to say what became of lost calls.", requests.resolve_calls
 )
 
+# Why a row stands before others of its state whose guards can hold at the same time.
+_REPEATED = "with two calls of one id nobody can tell whose result is whose, so nothing else is looked at"
+_BATCH = "what the policy never runs is refused before it is asked what there is left to run it with"
+_STUCK = "that the run goes in a circle says more than that it spent its budget on it"
+_TIME = "time runs out whatever else is known, and needs no report of the provider"
+_USAGE = "what was not reported can not be compared with a limit"
+_COST = "money is the limit that hurts most"
+_TOKENS = "what is used up is named before what is asked for beyond it"
+_STEPS = "a step to wrap up in has to be left"
+_CALLS = "nobody is asked to approve what can not run"
+_RETRY = "a failure that may pass ends the run only where it can not be tried again"
+_TIMED_OUT = "a model cut short at the deadline failed for want of time"
+_REPAIR = "a malformed turn ends the run only where it can not be answered"
+_STOPPED = "once stopping, nothing is started again"
+
 TOOL_LOOP = Definition(
     "checking_cancel",
     {
@@ -51,11 +66,11 @@ TOOL_LOOP = Definition(
             Row(Resumed, "checking_cancel"),
         ],
         _CHECKING_BUDGET: [
-            Row(None, "finished_time_budget", guards.time_spent),
-            Row(None, "finished_usage_missing", guards.usage_missing),
-            Row(None, "finished_cost_budget", guards.cost_spent),
-            Row(None, "finished_token_budget", guards.tokens_spent),
-            Row(None, "finished_step_budget", guards.steps_spent),
+            Row(None, "finished_time_budget", guards.time_spent, first_because=_TIME),
+            Row(None, "finished_usage_missing", guards.usage_missing, first_because=_USAGE),
+            Row(None, "finished_cost_budget", guards.cost_spent, first_because=_COST),
+            Row(None, "finished_token_budget", guards.tokens_spent, first_because=_TOKENS),
+            Row(None, "finished_step_budget", guards.steps_spent, first_because=_STEPS),
             Row(None, "awaiting_model", guards.wrap_up_due, updates.ask_without_tools),
             Row(None, "awaiting_model", update=updates.ask_with_tools, happy=True),
         ],
@@ -71,25 +86,25 @@ TOOL_LOOP = Definition(
             Row(Resumed, "rechecking_cancel"),
         ],
         _VALIDATING: [
-            Row(None, "checking_cancel", guards.retry_left, updates.count_retry),
-            Row(None, "finished_time_budget", guards.model_timed_out),
+            Row(None, "checking_cancel", guards.retry_left, updates.count_retry, first_because=_RETRY),
+            Row(None, "finished_time_budget", guards.model_timed_out, first_because=_TIMED_OUT),
             Row(None, "finished_model_error", guards.model_failed),
             Row(None, "finished_incomplete", guards.turn_truncated),
             Row(None, "finished_refused", guards.turn_refused),
-            Row(None, "checking_cancel", guards.repair_left, updates.append_note),
+            Row(None, "checking_cancel", guards.repair_left, updates.append_note, first_because=_REPAIR),
             Row(None, "finished_malformed", guards.turn_malformed),
             Row(None, "finished_answered", guards.turn_final, updates.append_final, happy=True),
             Row(None, "admitting", happy=True),
         ],
         _ADMITTING: [
-            Row(None, "finished_repeated_call", guards.call_repeated),
-            Row(None, "finished_unsupported_batch", guards.batch_unsupported),
-            Row(None, "finished_stuck", guards.calls_stuck),
-            Row(None, "finished_time_budget", guards.time_spent),
-            Row(None, "finished_usage_missing", guards.usage_missing),
-            Row(None, "finished_cost_budget", guards.cost_spent),
-            Row(None, "finished_token_budget", guards.tokens_spent),
-            Row(None, "finished_call_budget", guards.calls_over_budget),
+            Row(None, "finished_repeated_call", guards.call_repeated, first_because=_REPEATED),
+            Row(None, "finished_unsupported_batch", guards.batch_unsupported, first_because=_BATCH),
+            Row(None, "finished_stuck", guards.calls_stuck, first_because=_STUCK),
+            Row(None, "finished_time_budget", guards.time_spent, first_because=_TIME),
+            Row(None, "finished_usage_missing", guards.usage_missing, first_because=_USAGE),
+            Row(None, "finished_cost_budget", guards.cost_spent, first_because=_COST),
+            Row(None, "finished_token_budget", guards.tokens_spent, first_because=_TOKENS),
+            Row(None, "finished_call_budget", guards.calls_over_budget, first_because=_CALLS),
             Row(None, "awaiting_approval", guards.approval_needed),
             Row(None, "collecting", update=updates.admit, happy=True),
         ],
@@ -101,7 +116,7 @@ TOOL_LOOP = Definition(
         _DISPATCHING: [
             Row(CallReturned, "collecting", guards.stopping, updates.record_and_close),
             Row(CallReturned, "collecting", update=updates.record, happy=True),
-            Row(CallLost, "collecting", guards.stopping, updates.answer_lost_and_close),
+            Row(CallLost, "collecting", guards.stopping, updates.answer_lost_and_close, first_because=_STOPPED),
             Row(CallLost, "collecting", guards.rerun_safe, updates.requeue_lost),
             Row(CallLost, "collecting", update=updates.mark_lost),
             Row(CancelPolled, "collecting", guards.stopping, updates.poll_and_close),

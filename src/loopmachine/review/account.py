@@ -6,7 +6,7 @@ advance and is frozen, so that a checker that branches can keep one account a br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Self
 from typing import Final as Constant
 
@@ -25,10 +25,12 @@ from loopmachine.events import (
     Resumed,
 )
 from loopmachine.history import History, Ids
+from loopmachine.kinds import MALFORMED, TRUNCATED
 from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.machine import Advance
-from loopmachine.records import MALFORMED, TRUNCATED, Call, CallResult, Decision, Exchange, Record, Snapshot, Turn
+from loopmachine.records import Call, CallResult, Decision, Exchange, Record, Snapshot, Turn
 from loopmachine.requests import AskApproval, ResolveCalls
+from loopmachine.review.shown import Shown
 
 UNSTARTED, STARTED, LOST, AGAIN, GIVEN_UP, RETURNED = "unstarted", "started", "lost", "again", "given_up", "returned"
 
@@ -183,10 +185,9 @@ class Account(Record):
         told = _timed(self, advance.asked, event)
         return _HEARD[type(event)](told, event) if type(event) in _HEARD else told
 
-    def admitting(self, before: Snapshot, after: Snapshot) -> Account:
-        """This account and the calls that were admitted between two snapshots."""
-        calls = admitted(before, after)
-        return _with_admitted(self, calls, results(before, after)) if calls else self
+    def admitting(self, shown: Shown) -> Account:
+        """This account and the calls that were admitted."""
+        return _with_admitted(self, shown.admitted, shown.results) if shown.admitted else self
 
     def asking(self, model: bool, calls: tuple[Call, ...]) -> Account:
         """This account, with the model asked and calls started."""
@@ -195,10 +196,10 @@ class Account(Record):
             told = told.but(steps=told.steps + 1, wrapping=told._wraps_up(), brought=None)
         return _changed(told, [call.key for call in calls], _started) if calls else told
 
-    def answering(self, before: Snapshot, after: Snapshot) -> Account:
-        """This account, with the results that the calls got between two snapshots, and the exchange they are in."""
-        told = _settled(self, results(before, after)) if self.fates else self
-        for exchange in exchanges(before, after):
+    def answering(self, shown: Shown, after: Snapshot) -> Account:
+        """This account, with the results that the calls got, and the exchange they are in."""
+        told = _settled(self, shown.results) if shown.results and self.fates else self
+        for exchange in shown.exchanges:
             alike = told.alike + 1 if told.last is not None and same(told.last, exchange) else 1
             told = told.but(fates=(), last=exchange, alike=alike)
         return told if told.seal is None else told.but(seal=seal(after))
@@ -224,34 +225,9 @@ def _logged(value: Any) -> list[Any]:
 _encode: Constant = msgspec.json.Encoder(enc_hook=_logged).encode
 
 
-# --- what a snapshot shows of calls -------------------------------------------------------------------------
+# --- what exchanges hold in common ------------------------------------------------------------------------
 
 NOT_COUNTED: Constant = ("over_budget", "repeated")
-
-
-def exchanges(before: Snapshot, after: Snapshot) -> list[Exchange]:
-    """The exchanges that entered the history between two snapshots."""
-    if before.history is after.history:
-        return []
-    fresh = after.history.entries[len(before.history.entries) :]
-    return [entry for entry in fresh if isinstance(entry, Exchange)]
-
-
-def admitted(before: Snapshot, after: Snapshot) -> tuple[Call, ...]:
-    """The calls that were admitted between two snapshots."""
-    if before.flights:
-        return ()
-    if after.flights:
-        return tuple([flight.call for flight in after.flights])
-    return tuple([call for exchange in exchanges(before, after) for call in exchange.turn.calls])
-
-
-def results(before: Snapshot, after: Snapshot) -> dict[tuple[int, int], CallResult]:
-    """What the later snapshot says of the calls that were open between two snapshots."""
-    found = {flight.call.key: flight.result for flight in after.flights if flight.result is not None}
-    if not found:
-        found = {result.key: result for exchange in exchanges(before, after) for result in exchange.results}
-    return found
 
 
 def asked_for(turn: Turn) -> list[tuple[str, str]]:
@@ -261,17 +237,23 @@ def asked_for(turn: Turn) -> list[tuple[str, str]]:
 
 def same(one: Exchange, other: Exchange) -> bool:
     """Two exchanges hold the same calls with the same results, whatever the ids."""
-    brought = [[(result.outcome, result.content) for result in exchange.results] for exchange in (one, other)]
+    brought = [
+        [(result.outcome, result.content, result.blocks_text) for result in exchange.results]
+        for exchange in (one, other)
+    ]
     return asked_for(one.turn) == asked_for(other.turn) and brought[0] == brought[1]
 
 
 # --- what each event says -------------------------------------------------------------------------------------
 
 
+_WAITS: Constant = (AskApproval, ResolveCalls)
+
+
 def _timed(account: Account, asked: tuple[Any, ...], event: Any) -> Account:
     at, clock = event.at, account.clock
-    resumed = isinstance(event, Resumed)
-    if resumed or any(isinstance(request, AskApproval | ResolveCalls) for request in asked):
+    resumed = type(event) is Resumed
+    if resumed or (asked and type(asked[0]) in _WAITS):
         waited = at - clock if resumed else max(at - clock, 0.0)
         return account.but(clock=clock + waited, since=account.since + waited)
     return account.but(clock=at) if at > clock else account
@@ -282,19 +264,23 @@ def _cancelled(account: Account, event: CancelPolled | CancelRequested) -> Accou
     return account.but(cancelled=True) if told else account
 
 
-def _used(account: Account, usage: Usage | None) -> Account:
-    cost, tokens = (None, None) if usage is None else (usage.cost_usd, usage.tokens)
-    return account.but(
-        cost_usd=account.cost_usd + (cost or 0.0),
-        tokens=account.tokens + (tokens or 0),
-        unpriced=account.unpriced + (cost is None),
-        unmetered=account.unmetered + (tokens is None),
-    )
+def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
+    """The fields that usage changes; None: it did not say."""
+    if usage is None:
+        return {"unpriced": account.unpriced + 1, "unmetered": account.unmetered + 1}
+    cost, tokens = usage.cost_usd, usage.tokens
+    return {
+        "cost_usd": account.cost_usd + (cost or 0.0),
+        "tokens": account.tokens + (tokens or 0),
+        "unpriced": account.unpriced + (cost is None),
+        "unmetered": account.unmetered + (tokens is None),
+    }
 
 
 def _replied(account: Account, event: ModelReplied) -> Account:
     turn = event.turn
-    return _used(account, turn.usage).but(
+    return account.but(
+        **_used(account, turn.usage),
         brought=turn,
         failures=0,
         flawed=account.flawed + 1 if turn.kind == MALFORMED else 0,
@@ -304,8 +290,8 @@ def _replied(account: Account, event: ModelReplied) -> Account:
 
 
 def _failed(account: Account, event: ModelFailed) -> Account:
-    billed = _used(account, event.usage) if event.usage is not None else account
-    return billed.but(brought=event, failures=account.failures + 1)
+    billed = _used(account, event.usage) if event.usage is not None else {}
+    return account.but(**billed, brought=event, failures=account.failures + 1)
 
 
 def _approved(account: Account, event: ApprovalGiven) -> Account:
@@ -313,7 +299,7 @@ def _approved(account: Account, event: ApprovalGiven) -> Account:
 
 
 def _returned(account: Account, event: CallReturned) -> Account:
-    told = account if event.usage is None else _used(account, event.usage)
+    told = account if event.usage is None else account.but(**_used(account, event.usage))
     return _changed(told, [event.result.key], lambda fate: fate.but(stage=RETURNED, result=event.result))
 
 
@@ -323,6 +309,8 @@ def _lost(account: Account, event: CallLost) -> Account:
 
 def _resolved(account: Account, event: CallsResolved) -> Account:
     words = {(word.step, word.place): word for word in event.resolutions}
+    for usage in [word.result.usage for word in event.resolutions if word.result is not None]:
+        account = account if usage is None else account.but(**_used(account, usage))
 
     def settled(fate: Fate) -> Fate:
         word = words[fate.call.key]
@@ -334,8 +322,9 @@ def _resolved(account: Account, event: CallsResolved) -> Account:
 
 
 def _resumed(account: Account, event: Resumed) -> Account:
-    running = [fate.call.key for fate in account.fates if fate.stage == STARTED]
-    return _changed(account.but(budget=event.budget or account.budget), running, _gone)
+    told = account if event.budget is None else account.but(budget=event.budget)
+    running = [fate.call.key for fate in told.fates if fate.stage == STARTED]
+    return _changed(told, running, _gone) if running else told
 
 
 _HEARD: Constant[dict[type[Any], Callable[[Account, Any], Account]]] = {
@@ -364,15 +353,18 @@ def _started(fate: Fate) -> Fate:
 
 
 def _changed(account: Account, keys: Container[tuple[int, int]], change: Callable[[Fate], Fate]) -> Account:
-    return account.but(fates=tuple(change(fate) if fate.call.key in keys else fate for fate in account.fates))
+    return account.but(fates=tuple([change(fate) if fate.call.key in keys else fate for fate in account.fates]))
 
 
-def _settled(account: Account, found: dict[tuple[int, int], CallResult]) -> Account:
-    fates = [fate if fate.result else fate.but(result=found.get(fate.call.key)) for fate in account.fates]
+def _settled(account: Account, found: Mapping[tuple[int, int], CallResult]) -> Account:
+    fates = [
+        fate if fate.result or fate.call.key not in found else fate.but(result=found[fate.call.key])
+        for fate in account.fates
+    ]
     return account.but(fates=tuple(fates))
 
 
-def _with_admitted(account: Account, calls: tuple[Call, ...], found: dict[tuple[int, int], CallResult]) -> Account:
+def _with_admitted(account: Account, calls: tuple[Call, ...], found: Mapping[tuple[int, int], CallResult]) -> Account:
     ids, counts, counted = account.ids, dict(account.by_tool), 0
     for call in calls:
         ids = ids.add(call.id).add(call.wire_id)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from loopmachine.definition import State
 from loopmachine.review import colours
 from loopmachine.review.layout import NAME, NUMBER, SMALL, TEXT, Box, doc_lines, row_height, update_lines
-from loopmachine.review.lines import STAYS, Line
+from loopmachine.review.lines import FIRST, STAYS, Line
 from loopmachine.review.text import in_label
 
 _BORDER = 1
@@ -20,6 +20,7 @@ _LEGEND = (
     ("<B>state</B>", colours.REST, "waits for an event"),
     ("<B>state</B>", colours.AUTO, "moves on by itself"),
     ("1 <B>Event</B> [guard]", colours.TINT, "is on the happy path"),
+    (f"1{FIRST}", colours.PAPER, "a later one can hold, too"),
 )
 _WORDS = {"answered": "an answer", "limit": "a limit or a cancel", "fault": "a fault"}
 
@@ -56,7 +57,7 @@ def _row(line: Line, width: float, beside: str, room: int) -> str:
     if line.row.happy:
         look["BGCOLOR"] = colours.TINT
     update = [f"{'' if place else '/ '}{in_label(text)}" for place, text in enumerate(update_lines(line))]
-    number = _lines(_font(str(line.number), TEXT, colours.SMALL), [""] * len(update))
+    number = _lines(_font(line.label, TEXT, colours.SMALL), [""] * len(update))
     text = _lines(_font(_marked(line), TEXT, colours.INK), update)
     told = {"PORT": f"e{line.number}", "ID": f"{line.id}_row", "TOOLTIP": in_label(line.sentence)}
     cells = [

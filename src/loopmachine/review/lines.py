@@ -10,6 +10,7 @@ from loopmachine.definition import Definition, Row, State
 from loopmachine.review.text import first_paragraph, flat, key
 
 STAYS = "stays"  #: said of a row that leads back to its own state
+FIRST = "^"  #: beside the number of a row before which no later one may stand
 
 
 @attrs.frozen
@@ -50,6 +51,11 @@ class Line:
         return " ".join(filter(None, [self.event, self.condition, STAYS if self.stays else ""]))
 
     @property
+    def label(self) -> str:
+        """The number, with a mark where a later row can hold at the same time."""
+        return f"{self.number}{FIRST if self.row.first_because else ''}"
+
+    @property
     def stays(self) -> bool:
         """It leads back to its own state."""
         return self.row.to == self.state.name
@@ -67,7 +73,8 @@ class Line:
             parts.append("else,")
         if row.update is not None:
             parts.append(f"{row.update.__name__} ({first_paragraph(row.update)}),")
-        return flat(" ".join([*parts, "stay here" if self.stays else f"go to {row.to}"]))
+        parts.append("stay here" if self.stays else f"go to {row.to}")
+        return flat(" ".join(parts) + (f"; it is first because {row.first_because}" if row.first_because else ""))
 
 
 def lines_of(definition: Definition, state: State) -> list[Line]:

@@ -13,6 +13,9 @@ from loopmachine.machine import Advance, advance
 from loopmachine.records import Call, Record, Snapshot
 from loopmachine.requests import AskModel, StartCalls
 from loopmachine.review.account import Account
+from loopmachine.review.shown import Shown
+
+_NO_CALLS: tuple[Call, ...] = ()
 
 
 @attrs.frozen(slots=False)
@@ -28,6 +31,7 @@ class Move(Record):
     requests: tuple[Any, ...] = attrs.field(init=False)  #: what it asks for
     asks_model: bool = attrs.field(init=False)  #: the model among it
     starts: tuple[Call, ...] = attrs.field(init=False)  #: the calls among it that are to be started
+    shown: Shown = attrs.field(init=False, repr=False)  #: what it did to calls, as the snapshots show it
     heard: Account = attrs.field(init=False)  #: with the event
     admitted: Account = attrs.field(init=False)  #: with the calls that were admitted at it, too
     told: Account = attrs.field(init=False)  #: with what is asked for and answered, too
@@ -37,13 +41,17 @@ class Move(Record):
         fields["event"] = advanced.event
         fields["after"] = after = advanced.snapshot
         fields["requests"] = requests = advanced.requests
-        fields["asks_model"] = any(isinstance(request, AskModel) for request in requests)
-        fields["starts"] = tuple(
-            [call for request in requests if isinstance(request, StartCalls) for call in request.calls]
-        )
+        asks_model, starts = False, _NO_CALLS
+        for request in requests:
+            if type(request) is AskModel:
+                asks_model = True
+            elif type(request) is StartCalls:
+                starts = request.calls
+        fields["asks_model"], fields["starts"] = asks_model, starts
+        fields["shown"] = shown = Shown.between(before, after)
         fields["heard"] = heard = self.known.heard(advanced)
-        fields["admitted"] = admitted = heard.admitting(before, after)
-        fields["told"] = admitted.asking(self.asks_model, self.starts).answering(before, after)
+        fields["admitted"] = admitted = heard.admitting(shown)
+        fields["told"] = admitted.asking(asks_model, starts).answering(shown, after)
 
     @property
     def finished(self) -> bool:

@@ -35,25 +35,14 @@ from loopmachine.events import (
     ModelReplied,
     Resumed,
 )
-from loopmachine.machine import advance
-from loopmachine.records import (
-    CALLS,
-    FINAL,
-    LOST,
-    QUEUED,
-    RUNNING,
-    Call,
-    CallResult,
-    Exchange,
-    Final,
-    Flight,
-    Snapshot,
-    Turn,
-)
+from loopmachine.kinds import CALLS, FINAL
+from loopmachine.machine import advance, live, outstanding, step
+from loopmachine.records import Call, CallResult, Exchange, Final, Snapshot, Turn
 from loopmachine.requests import ResolveCalls
 from loopmachine.review import account as accounts
 from loopmachine.review import reasons
 from loopmachine.review.account import Fate
+from loopmachine.review.answers import PER_CALL, PER_RERUN, PER_STEP, left
 from loopmachine.review.moves import Move
 
 Promise = Callable[[Move], str | None]
@@ -66,40 +55,6 @@ def broken(move: Move) -> dict[str, str]:
 
 
 # --- I1 -------------------------------------------------------------------------------------------------------
-
-PER_STEP = 3  #: the poll before the model, its turn, the poll after it
-PER_CALL = 7  #: approval and the poll after it, then a start, a loss, a rerun, a second loss and its resolution
-PER_RERUN = 3  #: a start, a loss and its resolution
-_PHASES: Constant = {RUNNING: 1, LOST: 0, QUEUED: 2}
-_STAGES: Constant = {"awaiting_model": 3, "rechecking_cancel": 2}
-
-
-def most_answers(max_steps: int, calls: int, reruns: int = 0, resumed: int = 0) -> int:
-    """The most answers that a run takes: of so many steps, calls asked for, reruns decided and hosts after the first.
-
-    A budget that comes with a host counts with the larger of its max_steps and the one before.
-    """
-    return PER_STEP * max_steps + 1 + PER_CALL * calls + PER_RERUN * reruns + resumed
-
-
-def left(definition: Definition, snapshot: Snapshot) -> int:
-    """The most answers that a run can still take from here, were no more calls asked for and no reruns decided."""
-    if definition.states[snapshot.state].final is not None:
-        return 0
-    steps = PER_STEP * max(0, snapshot.budget.max_steps - snapshot.steps)
-    open_calls = sum(_left(flight) for flight in snapshot.flights)
-    if not snapshot.flights and snapshot.turn is not None and snapshot.turn.kind == CALLS:
-        decided = {(word.step, word.place) for word in snapshot.decisions}
-        for call in snapshot.turn.calls:
-            open_calls += PER_CALL - 2 if not call.needs_approval or call.key in decided else PER_CALL
-    return steps + open_calls + _STAGES.get(snapshot.state, 1)
-
-
-def _left(flight: Flight) -> int:
-    if flight.phase not in _PHASES:
-        return 0
-    safe = flight.losses == 0 and flight.call.effect in ("read", "idempotent")
-    return _PHASES[flight.phase] + 1 + (2 if safe else 0)
 
 
 def ends(move: Move) -> str | None:
@@ -147,21 +102,30 @@ def budgets(move: Move) -> str | None:
 
 def paired(move: Move) -> str | None:
     """I3: in the history each call has exactly one result, in order."""
-    for place, entry in enumerate(move.after.history.entries):
-        if isinstance(entry, Exchange):
-            calls = [(call.step, call.place, call.wire_id, call.name) for call in entry.turn.calls]
-            results = [(result.step, result.place, result.id, result.name) for result in entry.results]
-            if calls != results:
-                return f"entry {place} of the history has the calls {calls} and the results {results}"
-        elif isinstance(entry, Final) and entry.turn.calls:
+    if move.after.history is move.before.history:  # it was looked at when it was made
+        return None
+    for place, entry in enumerate(move.after.history.entries[:]):
+        if type(entry) is Exchange:
+            calls, results = entry.turn.calls, entry.results
+            if len(calls) != len(results) or not all(map(_answers, calls, results)):
+                asked = [(call.step, call.place, call.wire_id, call.name) for call in calls]
+                brought = [(result.step, result.place, result.id, result.name) for result in results]
+                return f"entry {place} of the history has the calls {asked} and the results {brought}"
+        elif type(entry) is Final and entry.turn.calls:
             return f"entry {place} of the history is final and holds calls"
     return None
+
+
+def _answers(call: Call, result: CallResult) -> bool:
+    """The result is that of the call, under the same id."""
+    same = call.place == result.place and call.step == result.step
+    return same and (call.sent_id or call.id) == result.id and call.name == result.name
 
 
 def append_only(move: Move) -> str | None:
     """I7: the history of a later snapshot starts with that of an earlier one."""
     before, after = move.before.history, move.after.history
-    if before is after or tuple(after.entries[: len(before.entries)]) == tuple(before.entries):
+    if before is after or after.entries[: len(before.entries)] == before.entries[:]:
         return None
     return f"the history was rewritten: {len(before.entries)} entries are not the beginning of the {len(after.entries)}"
 
@@ -238,16 +202,18 @@ def total(move: Move) -> str | None:
     taken, accepted = type(move.event).__name__, definition.accepts(move.before.state)
     if taken not in accepted:
         return f"{move.before.state} took {taken}; it accepts {', '.join(accepted)}"
-    waits = bool(asking) and all(getattr(request, "calls", True) for request in asking)
+    waits = bool(asking) and False not in [getattr(request, "calls", True) != () for request in asking]
     if state.auto or waits != state.rest:
         return f"the run stands in {state.name} and waits for {asking or 'nothing'}"
     accepted = definition.accepts(after.state)
     if state.final and accepted:
         return f"the run ended in {state.name}, which accepts {', '.join(accepted)}"
-    for event in STRAY if state.name not in _sound.setdefault(definition, set()) else ():
+    if state.name in _sound.get(definition, ()):
+        return None
+    for event in STRAY:
         if type(event).__name__ not in accepted and not _refused(definition, after, event):
             return f"{state.name} took {type(event).__name__}; it accepts {', '.join(accepted) or 'nothing'}"
-    _sound[definition].add(state.name)
+    _sound.setdefault(definition, set()).add(state.name)
     return None
 
 
@@ -265,10 +231,11 @@ def _refused(definition: Definition, snapshot: Snapshot, event: Event) -> bool:
 
 def deterministic(move: Move) -> str | None:
     """I9: the same snapshot and event give the same snapshot, rows and requests."""
-    again = advance(move.definition, move.before, move.event)
-    if again == move.advance:
+    definition, told = move.definition, move.advance
+    again = step(live(definition), definition, move.before, told.event, told.asked)
+    if again == move.after and outstanding(definition, again) == told.asking:
         return None
-    return f"the same event led to {again.snapshot.state} by {again.rows}, then to {move.after.state}"
+    return f"the same event led to {again.state} by {again.log.latest}, then to {move.after.state}"
 
 
 def isolated(move: Move) -> str | None:
@@ -286,14 +253,14 @@ def truthful(move: Move) -> str | None:
     admitted = move.admitted
     if not admitted.fates:
         return None
-    found = accounts.results(move.before, move.after)
+    found = move.shown.results
     stopped = admitted.stopped()
     closing = stopped and (isinstance(move.event, CancelRequested) or not _resolving(move))
     for fate in admitted.fates:
         result = found.get(fate.call.key)
-        due, why = _due(fate, stopped, closing)
+        due = _due(fate, stopped, closing)
         if result not in due and (result is None or result.outcome not in due):
-            return f"{_named(fate.call)} has the result {result}, but {why}"
+            return f"{_named(fate.call)} has {_said(result)}, but {_why(fate, closing)}"
     return None
 
 
@@ -301,20 +268,36 @@ def _resolving(move: Move) -> bool:
     return any(isinstance(request, ResolveCalls) for request in move.advance.asked)
 
 
-def _due(fate: Fate, stopped: bool, closing: bool) -> tuple[tuple[CallResult | str | None, ...], str]:
-    """The results, or outcomes, that a call can have now (None: none yet), and why."""
-    if fate.result is not None:
-        return (fate.result,), f"it has {fate.result}"
-    if fate.answer is not None:
-        return (fate.answer,), f"it may not run: {fate.answer}"
+def _due(fate: Fate, stopped: bool, closing: bool) -> tuple[CallResult | str | None, ...]:
+    """The results, or outcomes, that a call can have now; None: none yet."""
+    settled = fate.result or fate.answer
+    if settled is not None:
+        return (settled,)
     if fate.stage == accounts.GIVEN_UP:
-        return ("unknown",), "somebody said that it stays unknown"
+        return ("unknown",)
     if fate.stage == accounts.STARTED:
-        return (None,), "it is running"
+        return (None,)
     outcome = "not_started" if fate.stage == accounts.UNSTARTED else "unknown"
     if closing:
-        return (outcome,), f"it is {fate.stage}, and the run was stopped"
-    return (None, outcome) if stopped else (None,), f"it is {fate.stage}, and the run goes on"
+        return (outcome,)
+    return (None, outcome) if stopped else (None,)
+
+
+def _said(result: CallResult | None) -> str:
+    return "no result" if result is None else f"the result {result.outcome} ({result.content!r})"
+
+
+def _why(fate: Fate, closing: bool) -> str:
+    """Why these are due."""
+    if fate.result is not None:
+        return f"it had {_said(fate.result)}"
+    if fate.answer is not None:
+        return f"it may not run: {fate.answer}"
+    if fate.stage == accounts.GIVEN_UP:
+        return "somebody said that it stays unknown"
+    if fate.stage == accounts.STARTED:
+        return "it is running"
+    return f"it is {fate.stage}, and the run {'was stopped' if closing else 'goes on'}"
 
 
 def admission(move: Move) -> str | None:
@@ -341,7 +324,7 @@ def admission(move: Move) -> str | None:
 
 
 def _ids(move: Move) -> str | None:
-    calls = accounts.admitted(move.before, move.after)
+    calls = move.shown.admitted
     ids = [call.wire_id for call in calls]
     if len(set(ids)) < len(ids) or any(one in move.known.ids for one in ids):
         return f"the calls admitted go by the ids {ids}; an id was used before"

@@ -10,7 +10,8 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.events import CancelPolled, CancelRequested, ModelFailed
-from loopmachine.records import FINAL, MALFORMED, REFUSED, TRUNCATED, Turn
+from loopmachine.kinds import FINAL, MALFORMED, REFUSED, TRUNCATED
+from loopmachine.records import Turn
 from loopmachine.review.account import NOT_COUNTED, Account, asked_for
 
 Reason = tuple[str | None, Callable[[Account], bool]]  #: how the run ends (None: it goes on), and when

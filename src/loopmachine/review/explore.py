@@ -1,0 +1,217 @@
+"""Walk a machine on every path: the real advance, every answer of a world at every rest, equal rests merged.
+
+Breadth first, so that the first path to a broken promise is a shortest one.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from loopmachine.definition import Definition
+from loopmachine.errors import UnexpectedEvent
+from loopmachine.events import Event
+from loopmachine.history import EventLog
+from loopmachine.machine import Advance, live, outstanding, step
+from loopmachine.records import Snapshot
+from loopmachine.review.account import Account, seal
+from loopmachine.review.moves import Move
+from loopmachine.review.order import Orders
+from loopmachine.review.promises import PROMISES, Promise
+from loopmachine.review.stock import Stock
+from loopmachine.review.world import World
+
+LOOKS = 5  #: advances that took the same rows at which a walk looks closer
+GUARDS = 200  #: advances that took the same rows at which it asks the guards of the rows not taken
+#: Of these the walk takes care itself: the same event again where a rest is new, and spoilt where it looks closer.
+ELSEWHERE = ("I9", "I11")
+TRANSITIONS = "transitions"  #: what is broken where the stock classes do something else
+
+
+@attrs.frozen(eq=False)
+class Place:
+    """A rest that was reached: by which event, and from where."""
+
+    snapshot: Snapshot
+    account: Account
+    asked: tuple[Any, ...]
+    key: tuple[Any, ...]
+    event: Event | None = None
+    rows: tuple[str, ...] = ()
+    before: Place | None = None
+
+    def path(self) -> list[tuple[Event, tuple[str, ...]]]:
+        """The events on the way here, each with the rows that it took."""
+        path: list[tuple[Event, tuple[str, ...]]] = []
+        place: Place | None = self
+        while place is not None and place.event is not None:
+            path.append((place.event, place.rows))
+            place = place.before
+        return path[::-1]
+
+
+@attrs.frozen
+class Broken:
+    """A promise that is broken, and a shortest way to where it is."""
+
+    promise: str
+    sentence: str
+    world: World
+    path: tuple[tuple[Event, tuple[str, ...]], ...]  #: each event with the rows that it took
+
+
+@attrs.define(eq=False)
+class Walk:
+    """The exploration of one world."""
+
+    definition: Definition
+    world: World
+    promises: Mapping[str, Promise] = PROMISES
+    looks: int | None = LOOKS  #: None: it looks closer at every advance
+    advances: int = 0  #: each checked against every promise
+    looked: int = 0  #: at so many of them closer: stock transitions do the same, and nothing handed out spoils it
+    snapshots: int = 0  #: that are not equal to the future
+    paths: Counter[tuple[str, ...]] = attrs.field(factory=Counter)  #: the rows that an event took, and how often
+    statuses: set[str] = attrs.field(factory=set)  #: the final states reached
+    broken: list[Broken] = attrs.field(factory=list)
+    whole: bool = False  #: every rest was left on every event
+    orders: Orders = attrs.field(init=False)
+    _checks: list[tuple[str, Promise]] = attrs.field(init=False)
+    _stock: Stock = attrs.field(init=False)
+    _seen: set[tuple[Any, ...]] = attrs.field(factory=set)
+    _todo: deque[Place] = attrs.field(factory=deque)
+
+    def __attrs_post_init__(self) -> None:
+        self._checks = [(name, promise) for name, promise in self.promises.items() if name not in ELSEWHERE]
+        self.orders = Orders(self.definition)
+        self._stock = Stock(self.definition)
+
+    @property
+    def rows(self) -> set[str]:
+        """The rows taken."""
+        return {row for path in self.paths for row in path}
+
+    def run(self, advances: int | None = None, seconds: float | None = None) -> Walk:
+        """Explore to the end or the first promise that is broken; or until so many advances or seconds are used."""
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        most = math.inf if advances is None else advances
+        start = self.world.start(self.definition.initial)
+        self._reach(Place(start, Account.of(start), outstanding(self.definition, start), self.world.key(start)))
+        with _without_collections():
+            while self._todo and not self.broken:
+                if self.advances >= most or time.monotonic() >= until:
+                    return self
+                self._leave(self._todo.popleft())
+        self.whole = not self.broken
+        return self
+
+    def _reach(self, place: Place) -> None:
+        self._seen.add(place.key)
+        self.snapshots += 1
+        if place.asked:
+            self._todo.append(place)
+        else:
+            self.statuses.add(place.snapshot.state)
+
+    def _leave(self, place: Place) -> None:
+        """Tell the machine everything that can happen at this rest."""
+        key_of, seen = self.world.key, self._seen
+        for advance in self._advances(place):
+            move = Move(self.definition, place.snapshot, advance, place.account)
+            key = key_of(advance.snapshot)
+            new = key not in seen
+            found = self._check(move, new)
+            if found is not None:
+                self._break(*found, place, advance.event, advance.rows)
+                return
+            if new:
+                self._reach(self._next(place, move, key))
+        if "I11" in self.promises and key_of(place.snapshot) != place.key:
+            self._break("I11", "a snapshot was changed by what was told after it", place)
+
+    def _check(self, move: Move, new: bool) -> tuple[str, str] | None:
+        """The first promise that is broken at a move, and how."""
+        rows = move.advance.rows
+        self.advances += 1
+        times = self.paths[rows] = self.paths[rows] + 1
+        for name, promise in self._checks:
+            sentence = promise(move)
+            if sentence is not None:
+                return name, sentence
+        if times <= GUARDS:
+            self.orders.look(move.before, move.event, rows)
+        sentence = self.promises["I9"](move) if new and "I9" in self.promises else None
+        if sentence is not None:
+            return "I9", sentence
+        return self._look_closer(move) if self.looks is None or times <= self.looks else None
+
+    def _look_closer(self, move: Move) -> tuple[str, str] | None:
+        """What is too slow to be done at every advance: the stock classes, and I11."""
+        self.looked += 1
+        sentence = self._stock.differs(move.before, move.advance)
+        if sentence is not None:
+            return TRANSITIONS, sentence
+        was = seal(move.after)
+        _spoil(move)
+        if "I11" in self.promises and seal(move.after) != was:
+            return "I11", "a snapshot was changed by what was handed out"
+        return None
+
+    def _advances(self, place: Place) -> Iterator[Advance]:
+        """Every event of this rest taken; up to one that the machine can't take, which is told as broken."""
+        definition, snapshot, asked = self.definition, place.snapshot, place.asked
+        machine, states = live(definition), definition.states
+        for event in self.world.events(snapshot, asked, definition.accepts(snapshot.state)):
+            try:
+                after = step(machine, definition, snapshot, event, asked)
+            except Exception as error:
+                self._break("I8", _refused(error), place, event)
+                return
+            asks = states[after.state].asks
+            yield Advance(after, after.log.latest, event, asked, asks(after) if asks else ())
+
+    def _next(self, place: Place, move: Move, key: tuple[Any, ...]) -> Place:
+        """The rest that a move led to. Without its log, which costs more than all the rest, where nothing reads it."""
+        after, advance = move.after, move.advance
+        kept = after if self.world.sees else after.but(log=EventLog())
+        return Place(kept, move.told, advance.asking, key, advance.event, advance.rows, place)
+
+    def _break(
+        self, name: str, sentence: str, place: Place, event: Event | None = None, rows: tuple[str, ...] = ()
+    ) -> None:
+        last = [] if event is None else [(event, rows)]
+        self.broken.append(Broken(name, sentence, self.world, (*place.path(), *last)))
+
+
+def _refused(error: Exception) -> str:
+    refused = isinstance(error, UnexpectedEvent)
+    why = "an answer to what was asked is refused" if refused else f"it raises {type(error).__name__}"
+    return f"{why}: {error}"
+
+
+def _spoil(move: Move) -> None:
+    """Do to everything that a model, a tool or an approver is handed what it should not."""
+    for message in move.after.history:
+        message.clear()
+    for request in move.requests:
+        for call in getattr(request, "calls", ()):
+            call.checked_arguments["spoilt"] = True
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Nothing here is part of a cycle, and looking for cycles in millions of records takes most of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

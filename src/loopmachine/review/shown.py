@@ -1,0 +1,42 @@
+"""What a later snapshot shows of calls that an earlier one did not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final as Constant
+
+import attrs
+
+from loopmachine.records import Call, CallResult, Exchange, Flight, Snapshot
+
+
+@attrs.frozen(slots=False)
+class Shown:
+    """What a later snapshot shows of the calls that were open, or came, since an earlier one."""
+
+    exchanges: tuple[Exchange, ...] = ()  #: that entered the history
+    results: Mapping[tuple[int, int], CallResult] = attrs.field(factory=dict)  #: of the calls that have one by now
+    admitted: tuple[Call, ...] = ()
+
+    @classmethod
+    def between(cls, before: Snapshot, after: Snapshot) -> Shown:
+        """What came between two snapshots."""
+        if after.flights is before.flights and after.history is before.history:
+            return _NOTHING if not after.flights else cls(results=_results(after.flights))
+        fresh: tuple[Exchange, ...] = ()
+        if before.history is not after.history:
+            entered = after.history.entries[len(before.history.entries) :]
+            fresh = tuple([entry for entry in entered if isinstance(entry, Exchange)])
+        found = _results(after.flights) or {result.key: result for exchange in fresh for result in exchange.results}
+        calls: tuple[Call, ...] = ()
+        if not before.flights:
+            calls = tuple([flight.call for flight in after.flights])
+            calls = calls or tuple([call for exchange in fresh for call in exchange.turn.calls])
+        return cls(fresh, found, calls)
+
+
+_NOTHING: Constant = Shown()
+
+
+def _results(flights: tuple[Flight, ...]) -> dict[tuple[int, int], CallResult]:
+    return {flight.result.key: flight.result for flight in flights if flight.result is not None}

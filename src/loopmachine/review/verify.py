@@ -1,0 +1,185 @@
+"""Check a definition: its table as it stands, and the promises on every path of many small worlds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from typing import Final as Constant
+
+import attrs
+
+from loopmachine.definition import Definition
+from loopmachine.limits import Budget, Policy
+from loopmachine.machine import live
+from loopmachine.records import Snapshot
+from loopmachine.review.explore import LOOKS, Broken, Walk
+from loopmachine.review.order import Both
+from loopmachine.review.pairwise import Options, every, pairwise
+from loopmachine.review.promises import PROMISES, Promise
+from loopmachine.review.world import BATCHES, FEWER, Unanswerable, World, used
+from loopmachine.table import TOOL_LOOP
+
+#: The values that the worlds have, every two of which meet in one of them: of the budget, the policy, and the host.
+OPTIONS: Constant[Options] = {
+    "max_steps": (3, 2, 1),
+    "max_calls": (None, 1, 2, 3),
+    "max_seconds": (None, 2.0),
+    "max_cost_usd": (None, 1.0),
+    "max_tokens": (None, 10),
+    "repeated_id": ("stop", "answer", "rename"),
+    "excess_calls": ("stop", "refuse"),
+    "batch": ("parallel", "sequential", "reject"),
+    "max_parallel": (8, 2, 1),
+    "model_retries": (0, 1),
+    "repairs": (0, 1),
+    "wrap_up": (False, True),
+    "max_identical_turns": (None, 1, 2),
+    "second_budget": (None, "less", "more"),
+    "history": ("new", "old"),
+}
+_BUDGET: Constant = ("max_steps", "max_calls", "max_seconds", "max_cost_usd", "max_tokens")
+_POLICY: Constant = tuple(name for name in OPTIONS if name in attrs.fields_dict(Policy))
+
+
+Sees = Callable[[Snapshot], Any]
+Each = Callable[[Mapping[str, Any], Walk, float], None]
+
+
+def world(chosen: Mapping[str, Any], tools: Sequence[str] = (), sees: Sees | None = None) -> World:
+    """The world of one configuration, in which these tools are called, too."""
+    budget = Budget(**{name: chosen[name] for name in _BUDGET})
+    seconds = {
+        None: None,
+        "less": Budget(max_steps=1, max_calls=1, max_seconds=1.0),
+        "more": attrs.evolve(budget, max_steps=budget.max_steps + 1, max_calls=None),
+    }
+    policy = Policy(**{name: chosen[name] for name in _POLICY})
+    far = policy.max_identical_turns is not None or chosen["second_budget"] == "more"
+    batches = FEWER if far else BATCHES
+    own = [batch for name in tools for batch in ((name,), (name, name))]
+    return World(budget, policy, seconds[chosen["second_budget"]], chosen["history"] == "old", (*batches, *own), sees)
+
+
+def worlds(
+    *, full: bool = False, tools: Sequence[str] = (), sees: Sees | None = None
+) -> Iterator[tuple[Mapping[str, Any], World]]:
+    """Each configuration with its world: every pair of values, or with ``full`` the whole product."""
+    for chosen in every(OPTIONS) if full else pairwise(OPTIONS):
+        yield chosen, world(chosen, tools, sees)
+
+
+@attrs.define
+class Report:
+    """What was checked, and what was found."""
+
+    definition: Definition
+    unexplored: str = ""  #: why nothing was explored; blank where it was
+    configurations: int = 0
+    advances: int = 0  #: each checked against every promise
+    snapshots: int = 0  #: distinct, equal ones merged
+    looked: int = 0  #: advances of which stock ``transitions`` make the same
+    seconds: float = 0.0
+    whole: bool = True  #: every configuration was explored to its end
+    broken: list[Broken] = attrs.field(factory=list)
+    orders: dict[tuple[str, str], Both] = attrs.field(factory=dict)  #: pairs of rows whose guards can both hold
+    statuses: set[str] = attrs.field(factory=set)  #: the final states reached
+    taken: dict[tuple[str, Any], set[str]] = attrs.field(factory=dict)  #: the rows taken under each value of an option
+
+    @property
+    def passed(self) -> bool:
+        """No promise is broken, every order that matters is declared, and every row was taken.
+
+        A row may be missing where the exploration was cut; of a machine that can't be explored the table is all.
+        """
+        explored = self.configurations > 0 and not (self.whole and self.dead)
+        return not self.broken and not self.undeclared and (explored or bool(self.unexplored))
+
+    @property
+    def rows(self) -> set[str]:
+        """The rows that were taken."""
+        return set().union(*self.taken.values())
+
+    @property
+    def dead(self) -> list[str]:
+        """The rows that were never taken, in the order of the table."""
+        rows = self.rows
+        return [row_id for row_id, _, _ in self.definition.all_rows() if row_id not in rows]
+
+    def dead_under(self, option: str, value: Any) -> list[str]:
+        """The rows that were taken, but in no configuration with this value; in the order of the table."""
+        rows = self.rows - self.taken[option, value]
+        return [row_id for row_id, _, _ in self.definition.all_rows() if row_id in rows]
+
+    @property
+    def undeclared(self) -> list[Both]:
+        """The pairs whose order matters and whose first row does not say why it is first."""
+        return [both for both in self.orders.values() if not self.definition.row(both.first).first_because]
+
+    def add(self, chosen: Mapping[str, Any], walk: Walk) -> None:
+        """What one exploration brought."""
+        self.configurations += 1
+        self.advances += walk.advances
+        self.snapshots += walk.snapshots
+        self.looked += walk.looked
+        self.whole = self.whole and walk.whole
+        self.broken += walk.broken
+        self.statuses |= walk.statuses
+        self.orders = walk.orders.found | self.orders
+        for option, value in chosen.items():
+            self.taken.setdefault((option, value), set()).update(walk.rows)
+
+
+def verify(
+    definition: Definition = TOOL_LOOP,
+    *,
+    full: bool = False,
+    seconds: float | None = None,
+    advances: int | None = None,
+    promises: Mapping[str, Promise] = PROMISES,
+    tools: Sequence[str] = (),
+    sees: Sees | None = None,
+    each: Each = lambda chosen, walk, seconds: None,
+) -> Report:
+    """Explore every configuration on the real ``advance``, each advance checked against every promise.
+
+    Raises InvalidDefinition where no row leads to a state; whatever else is wrong with a table is refused before. One
+    over events that are not the tool-calling loop's is not explored; the Report says so.
+
+    ``full``: the product of all values, not every pair. ``seconds`` bounds the whole, ``advances`` each configuration;
+    the first broken promise ends it. ``tools``: further tools by name, of whose calls your guards speak.
+    ``sees(snapshot)``: what your guards and updates see of the history, to be hashed; if it is not given and some are
+    not this library's own, how often ``tools``, or all, were called with which outcomes. ``each`` is told its seconds.
+    """
+    live(definition)
+    report, began = Report(definition, _foreign_events(definition)), time.monotonic()
+    sees = used(tuple(tools)) if sees is None and _foreign_functions(definition) else sees
+    for chosen, one in () if report.unexplored else worlds(full=full, tools=tools, sees=sees):
+        started = time.monotonic()
+        left = None if seconds is None else seconds - (started - began)
+        if report.broken or (left is not None and left <= 0):
+            report.whole = False
+            break
+        walk = Walk(definition, one, promises, looks=None if full else LOOKS)
+        try:
+            walk.run(advances, left)
+        except Unanswerable as error:
+            report.unexplored = str(error)
+            break
+        report.add(chosen, walk)
+        each(chosen, walk, time.monotonic() - started)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _foreign_events(definition: Definition) -> str:
+    """Why a machine can't be explored: the worlds tell only what the tool-calling loop takes."""
+    known = {row.event for _, _, row in TOOL_LOOP.all_rows()}
+    strange = dict.fromkeys(row.event_name for _, _, row in definition.all_rows() if row.event not in known)
+    return f"no world tells {', '.join(strange)}" if strange else ""
+
+
+def _foreign_functions(definition: Definition) -> bool:
+    """Some of the guards and updates are not those of this library."""
+    functions = {function for _, _, row in definition.all_rows() for function in (row.guard, row.update) if function}
+    return any(not function.__module__.startswith("loopmachine.") for function in functions)

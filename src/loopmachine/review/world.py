@@ -1,0 +1,337 @@
+"""Every answer that a host can give: the events that the explorer tells the machine at a rest, up to a bound.
+
+A world is a run to explore: its budget and policy, a second budget that a host may bring, and the answers in play.
+Its calls are told apart by the names of their tools, each of which stands for one kind of tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import product
+from typing import Any
+from typing import Final as Constant
+
+import attrs
+
+from loopmachine import rules
+from loopmachine.errors import LoopError
+from loopmachine.events import (
+    ApprovalGiven,
+    CallLost,
+    CallReturned,
+    CallsResolved,
+    CancelPolled,
+    CancelRequested,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    Resumed,
+)
+from loopmachine.history import History, Ids
+from loopmachine.limits import Budget, Policy, Usage
+from loopmachine.records import Call, CallResult, Decision, Exchange, Flight, Resolution, Snapshot, Turn, UserMessage
+from loopmachine.requests import (
+    AskApproval,
+    AskModel,
+    InterruptCalls,
+    InterruptModel,
+    PollCancel,
+    ResolveCalls,
+    StartCalls,
+)
+
+WAIT: Constant = 1.0  #: seconds of a wait for a person, for the next host, or asked for by a provider
+COST: Constant = 0.5  #: US dollars of a step that says its cost
+TOKENS: Constant = 5  #: of a step that says its tokens
+
+#: What the toolbox would say of a call, by the kind of its tool. A tool of any other name is one like "once".
+KINDS: Constant[dict[str, dict[str, Any]]] = {
+    "once": {},
+    "read": {"effect": "read"},
+    "asks": {"needs_approval": True, "effect": "idempotent"},
+    "alone": {"alone": True, "effect": "transactional"},
+    "limited": {"limit": 1},
+    "wrong": {"checked": None, "problem": "a: missing"},
+    "absent": {"known": False, "checked": None, "problem": "there is no such tool"},
+}
+#: The batches of a turn, by the kinds of their calls. A turn of each is tried at every step.
+BATCHES: Constant = (
+    *((kind,) for kind in KINDS),
+    ("once", "read"),
+    ("asks", "asks"),
+    ("limited", "limited"),
+    ("read", "alone", "once"),
+    ("asks", "wrong", "read"),
+)
+#: Fewer, for worlds in which more of the past matters, or that are a step longer.
+FEWER: Constant = (("once",), ("wrong",), ("asks", "read"), ("limited", "limited"))
+
+
+def call(kind: str, own: str, step: int, place: int) -> Call:
+    """A call of a kind, as the machine is told of it."""
+    return Call(own, kind, step=step, place=place, **{"known": True, "checked": "{}", **KINDS.get(kind, {})})
+
+
+def handed_in() -> History:
+    """A history to go on from, in which the id "old" is used."""
+    old = call("once", "old", 1, 0)
+    return History([UserMessage("before"), Exchange(Turn(calls=(old,)), (CallResult.of(old, "ok", "1"),))])
+
+
+class Unanswerable(LoopError):
+    """A machine asks what no world can answer."""
+
+
+def used(tools: tuple[str, ...] = ()) -> Callable[[Snapshot], Any]:
+    """What a guard can count in the history: the outcomes of each of these tools; of every tool, if none is named."""
+
+    def seen(snapshot: Snapshot) -> Any:
+        results = [result for entry in snapshot.history.entries if type(entry) is Exchange for result in entry.results]
+        return tuple(sorted([(one.name, one.outcome) for one in results if not tools or one.name in tools]))
+
+    return seen
+
+
+@attrs.frozen(slots=False, eq=False)
+class World:
+    """A run to explore: what limits it, and which answers its host gives."""
+
+    budget: Budget
+    policy: Policy
+    second: Budget | None = None  #: that a host may bring, once
+    old: bool = False  #: the run goes on from a history
+    batches: tuple[tuple[str, ...], ...] = BATCHES
+    #: what guards of your own see of the history: rests in which that differs are two
+    sees: Callable[[Snapshot], Any] | None = None
+    _memo: dict[tuple[Any, ...], tuple[Event, ...]] = attrs.field(factory=dict, init=False, repr=False)
+
+    def start(self, initial: str) -> Snapshot:
+        """The snapshot in which the run begins."""
+        said = handed_in() if self.old else History()
+        said, ids = said.append(UserMessage("go")), Ids(["old"] if self.old else [])
+        return Snapshot(
+            state=initial,
+            history=said,
+            handed_in=len(said.entries),
+            ids=ids,
+            budget=self.budget,
+            policy=self.policy,
+        )
+
+    # --- what a host may answer -----------------------------------------------------------------------
+
+    def events(self, snapshot: Snapshot, asked: tuple[Any, ...], accepted: tuple[str, ...]) -> Iterator[Event]:
+        """All that can happen at a rest: each answer to each request, a cancel, and another host."""
+        for request in asked:
+            if type(request) not in _ANSWERS:
+                raise Unanswerable(f"{snapshot.state} asks {type(request).__name__}, which no world can answer")
+            yield from _ANSWERS[type(request)](self, request, snapshot)
+        if "CancelRequested" in accepted:
+            waits = any(isinstance(request, AskApproval | ResolveCalls) for request in asked)
+            yield from self._made(_cancels, self._times(snapshot, waits=waits))
+        if "Resumed" in accepted:
+            yield from self._made(_hosts, self._times(snapshot, waits=True), snapshot.budget is not self.second)
+
+    # --- which rests are the same to the future ---------------------------------------------------------
+
+    def key(self, snapshot: Snapshot) -> tuple[Any, ...]:
+        """What the future can see of a rest. Names, numbers beyond every limit and the past are left out."""
+        ids, flights, turn = snapshot.ids, snapshot.flights, snapshot.turn
+        alike = snapshot.policy.max_identical_turns is not None
+        asked: Any = turn and turn.kind
+        if flights:
+            told = alike or self.sees is not None
+            asked = tuple([_phase(flight, told) for flight in flights])
+        elif turn is not None and turn.calls:
+            asked = turn.kind, *[(call.name, call.id in ids, call.id) for call in turn.calls]
+        failure, pause = snapshot.failure, snapshot.not_before
+        return (
+            snapshot.state,
+            snapshot.budget is self.second,
+            snapshot.steps,
+            snapshot.calls if self._counted else 0,
+            min(snapshot.cost_usd, self._most_usd),
+            min(snapshot.tokens, self._most_tokens),
+            snapshot.unpriced > 0 and self._most_usd > 0,
+            snapshot.unmetered > 0 and self._most_tokens > 0,
+            min(snapshot.clock - snapshot.since, self._most_seconds),
+            None if pause is None else pause - snapshot.clock,
+            failure and (failure.retryable, failure.timed_out),
+            asked,
+            snapshot.retries,
+            snapshot.repairs,
+            snapshot.wrapping,
+            tuple([(word.place, word.approved) for word in snapshot.decisions]),
+            snapshot.cancelled,
+            len(ids) > 0,
+            snapshot.tool_calls,
+            (snapshot.identical, _last(snapshot)) if alike else None,
+            self.sees and self.sees(snapshot),
+        )
+
+    @cached_property
+    def _budgets(self) -> list[Budget]:
+        return [self.budget] if self.second is None else [self.budget, self.second]
+
+    @cached_property
+    def _counted(self) -> bool:
+        return any(budget.max_calls is not None for budget in self._budgets)
+
+    @cached_property
+    def _most_usd(self) -> float:
+        return max(budget.max_cost_usd or 0.0 for budget in self._budgets)
+
+    @cached_property
+    def _most_tokens(self) -> int:
+        return max(budget.max_tokens or 0 for budget in self._budgets)
+
+    @cached_property
+    def _most_seconds(self) -> float:
+        return max(budget.max_seconds or 0.0 for budget in self._budgets)
+
+    # --- the answers, request by request ----------------------------------------------------------------
+
+    def _times(self, snapshot: Snapshot, *, waits: bool = False) -> tuple[float, ...]:
+        """When something may happen: at once, or when the time is spent; after any wait that does not count."""
+        if waits:
+            return snapshot.clock, snapshot.clock + WAIT
+        deadline = snapshot.deadline
+        if deadline is None or deadline <= snapshot.clock:
+            return (snapshot.clock,)
+        return snapshot.clock, deadline
+
+    @cached_property
+    def usages(self) -> tuple[Usage | None, ...]:
+        """What a step may report of itself: all, nothing, and only the half of it that no budget needs."""
+        priced, metered = self._most_usd > 0, self._most_tokens > 0
+        found: list[Usage | None] = [None]
+        if priced or metered:
+            found.append(Usage(input_tokens=TOKENS - 1, output_tokens=1, cost_usd=COST))
+        if priced and metered:
+            found.append(Usage(cost_usd=COST))
+        return tuple(found)
+
+    def _polls(self, request: PollCancel, snapshot: Snapshot) -> Iterable[Event]:
+        times = self._times(snapshot)
+        if request.not_before is not None:
+            times = (*times, request.not_before)
+        return self._made(_polls, times)
+
+    def _turns(self, request: AskModel | InterruptModel, snapshot: Snapshot) -> Iterable[Event]:
+        return self._made(_replies, self._times(snapshot), request.step, next(iter(snapshot.ids), None))
+
+    def _results(self, request: StartCalls | InterruptCalls, snapshot: Snapshot) -> Iterable[Event]:
+        return self._made(_ends, self._times(snapshot), request.calls)
+
+    def _verdicts(self, request: AskApproval, snapshot: Snapshot) -> Iterable[Event]:
+        return self._made(_words, self._times(snapshot, waits=True), request.calls)
+
+    def _resolutions(self, request: ResolveCalls, snapshot: Snapshot) -> Iterable[Event]:
+        return self._made(_findings, self._times(snapshot, waits=True), request.calls)
+
+    def _made(self, make: Callable[..., Iterator[Event]], times: tuple[float, ...], *what: Any) -> tuple[Event, ...]:
+        """The events at each of the times, made once."""
+        wanted = (make, times, *what)
+        if wanted not in self._memo:
+            self._memo[wanted] = tuple([event for at in dict.fromkeys(times) for event in make(self, at, *what)])
+        return self._memo[wanted]
+
+
+def _phase(flight: Flight, told: bool) -> tuple[Any, ...]:
+    result = flight.result
+    brought = (result.outcome, result.content) if told and result is not None else None
+    return flight.call.name, flight.phase, flight.losses > 0, brought
+
+
+def _last(snapshot: Snapshot) -> tuple[Any, ...]:
+    """The latest exchange, as far as it is compared with the next."""
+    last = rules.last_exchange(snapshot.history)
+    return () if last is None else tuple([(one.name, one.outcome, one.content) for one in last.results])
+
+
+_ANSWERS: Constant[dict[type[Any], Any]] = {
+    PollCancel: World._polls,
+    AskModel: World._turns,
+    InterruptModel: World._turns,
+    StartCalls: World._results,
+    InterruptCalls: World._results,
+    AskApproval: World._verdicts,
+    ResolveCalls: World._resolutions,
+}
+
+
+# --- what can happen --------------------------------------------------------------------------------------
+
+
+def _polls(world: World, at: float) -> Iterator[Event]:
+    yield CancelPolled(False, at=at)
+    yield CancelPolled(True, "enough", at=at)
+
+
+def _cancels(world: World, at: float) -> Iterator[Event]:
+    yield CancelRequested("enough", at=at)
+
+
+def _hosts(world: World, at: float, fresh: bool) -> Iterator[Event]:
+    """Another host, whose clock is the same or another, with or without a new budget."""
+    for budget in (None, world.second) if fresh and world.second is not None else (None,):
+        yield Resumed(budget, at=at)
+
+
+def _replies(world: World, at: float, step: int, old: str | None) -> Iterator[Event]:
+    """Everything that asking the model can bring in a step, where ``old`` is an id used before."""
+    turns: list[dict[str, Any]] = [
+        {"text": "the answer", "stop": "stop"},
+        {"text": " ", "stop": "stop"},
+        {"fault": "calls[0].name: it is blank", "calls": (call("once", f"s{step}", step, 0),)},
+        {"text": "no", "stop": "refusal"},
+        {"text": "cut", "stop": "length", "calls": (call("once", f"s{step}", step, 0),)},
+    ]
+    for kinds in world.batches:
+        turns.append({"calls": tuple(call(kind, f"s{step}p{place}", step, place) for place, kind in enumerate(kinds))})
+    again = call("once", f"s{step}p0", step, 0)
+    turns.append({"calls": (again, attrs.evolve(again, place=1))})  # an id twice in one turn
+    if old is not None:
+        turns.append({"calls": (call("once", old, step, 0), call("read", f"s{step}p1", step, 1))})
+    for turn, usage in product(turns, world.usages):
+        yield ModelReplied(Turn(usage=usage, **turn), at=at)
+    yield ModelFailed("down", at=at)
+    yield ModelFailed("late", timed_out=True, at=at)
+    yield ModelFailed("busy", retryable=True, at=at)
+    yield ModelFailed("busy", retryable=True, retry_after=WAIT, usage=world.usages[-1], at=at)
+
+
+def _ends(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
+    """Everything that can become of a running call; at a later time it was slow."""
+    for one in calls:
+        done = CallResult.of(one, "ok", "done")
+        yield CallReturned(done, at=at)
+        for outcome in ("failed",) if world.policy.max_identical_turns else ("failed", "denied", "timed_out"):
+            yield CallReturned(CallResult.of(one, outcome, "it broke"), at=at)
+        yield CallLost(one.step, one.place, at=at)
+        for usage in world.usages if len(world.usages) > 1 else ():  # of a sub-run, which tells it or does not
+            yield CallReturned(done, Usage() if usage is None else usage, at=at)
+
+
+def _words(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
+    """Every way to decide one or more calls."""
+    for words in product((True, False, None), repeat=len(calls)):
+        told = zip(calls, words, strict=True)
+        decisions = [Decision(one.step, one.place, word) for one, word in told if word is not None]
+        if decisions:
+            yield ApprovalGiven(decisions, at=at)
+
+
+def _findings(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
+    """Every way to resolve one or more lost calls."""
+    for fates in product(("rerun", "found", "unknown", None), repeat=len(calls)):
+        told = zip(calls, fates, strict=True)
+        resolutions = [_resolution(world, one, fate) for one, fate in told if fate is not None]
+        if resolutions:
+            yield CallsResolved(resolutions, at=at)
+
+
+def _resolution(world: World, lost: Call, fate: str) -> Resolution:
+    found = attrs.evolve(CallResult.of(lost, "ok", "done"), usage=world.usages[-1]) if fate == "found" else None
+    return Resolution(lost.step, lost.place, fate == "rerun", found)

@@ -1,0 +1,258 @@
+"""The walk: every path of a small world, equal rests merged, and the shortest way to what is broken."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from itertools import count
+from typing import Any
+
+import attrs
+
+from loopmachine import guards, updates
+from loopmachine.history import EventLog
+from loopmachine.limits import Budget, Policy
+from loopmachine.machine import live
+from loopmachine.records import Snapshot
+from loopmachine.review.explore import Walk
+from loopmachine.review.world import World
+from loopmachine.table import TOOL_LOOP
+from tests.test_promises import asking, never, planted
+
+#: One step, and turns of one call and of two.
+TINY = World(Budget(max_steps=1), Policy(), batches=(("once",), ("read", "alone")))
+
+
+def broken(definition: Any, world: World = TINY, **more: Any) -> list[tuple[str, str, list[str]]]:
+    """What a walk finds broken: the promise, how, and the rows on the way."""
+    walk = Walk(definition, world, **more).run()
+    assert walk.whole is not bool(walk.broken)
+    return [(one.promise, one.sentence, [row for _, rows in one.path for row in rows]) for one in walk.broken]
+
+
+# --- what a walk is ---------------------------------------------------------------------------------------
+
+
+def test_a_walk_ends_and_counts() -> None:
+    """A world is explored to its end: every rest is left on everything that can happen there."""
+    walk = Walk(TOOL_LOOP, TINY).run()
+    assert (walk.whole, walk.broken, walk.advances, walk.snapshots) == (True, [], 474, 99)
+    assert sum(walk.paths.values()) == walk.advances
+    assert sorted(walk.statuses) == [
+        "finished_answered",
+        "finished_cancelled",
+        "finished_incomplete",
+        "finished_malformed",
+        "finished_model_error",
+        "finished_refused",
+        "finished_repeated_call",
+        "finished_step_budget",
+        "finished_time_budget",
+    ]
+    assert {"admitting/10", "collecting/1", "dispatching/4", "awaiting_resolution/1"} < walk.rows
+
+
+def test_a_walk_is_the_same_each_time() -> None:
+    """Two walks of one world take the same rows as often."""
+    one, other = (Walk(TOOL_LOOP, TINY).run() for _ in range(2))
+    assert (one.paths, one.snapshots) == (other.paths, other.snapshots)
+
+
+DIGEST = """
+import hashlib
+from loopmachine.review.account import seal
+from loopmachine.review.explore import Walk
+from loopmachine.table import TOOL_LOOP
+from tests.test_review_explore import TINY
+
+told = hashlib.sha256()
+Walk(TOOL_LOOP, TINY, {"seen": lambda move: told.update(seal(move.after) + repr(move.requests).encode())}).run()
+print(told.hexdigest())
+"""
+
+
+def test_another_process_under_another_hash_seed_sees_the_same_byte_for_byte() -> None:
+    """I9: of every advance of a walk, in the same order, the snapshots, the rows and the requests are the same."""
+    command = [sys.executable, "-c", DIGEST]
+    digests = [
+        subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        for seed in ("0", "1")
+    ]
+    assert (digests[0] == digests[1], len(digests[0])) == (True, 65)
+
+
+def test_a_walk_can_be_cut() -> None:
+    """After so many advances, or when the time has come, it stops and says that it is not whole."""
+    few, late = Walk(TOOL_LOOP, TINY).run(advances=20), Walk(TOOL_LOOP, TINY).run(seconds=0.0)
+    assert (few.whole, 20 <= few.advances < 60, late.whole, late.advances) == (False, True, False, 0)
+    assert Walk(TOOL_LOOP, TINY).run(seconds=600.0).whole
+
+
+def test_a_walk_looks_closer_at_some_of_the_advances_or_at_all() -> None:
+    """Of those that took the same rows at the first few; with no bound at every one."""
+    some, every = Walk(TOOL_LOOP, TINY, looks=1).run(), Walk(TOOL_LOOP, TINY, looks=None).run()
+    assert (some.looked, every.looked, every.broken) == (len(some.paths), every.advances, [])
+
+
+def test_the_log_is_kept_where_guards_of_one_s_own_can_read_it() -> None:
+    """Where a world says what they see; else every rest begins an empty one."""
+    lengths: list[set[int]] = []
+    for sees in (None, lambda snapshot: 0):
+        lengths.append(set())
+        seen = {"seen": lambda move: lengths[-1].add(len(move.before.log))}
+        assert Walk(TOOL_LOOP, attrs.evolve(TINY, sees=sees), seen).run().whole
+    assert (lengths[0], lengths[1] >= {0, 1, 2, 3, 4, 5}) == ({0}, True)
+
+
+# --- what it finds ----------------------------------------------------------------------------------------
+
+
+def test_the_first_path_to_a_broken_promise_is_a_shortest_one() -> None:
+    """A cancel that is not looked for is found at the first poll that tells it."""
+    blind = planted("checking_cancel/1", guard=never)
+    assert broken(blind) == [
+        ("I5", "a cancel was observed, and the snapshot says otherwise", ["checking_cancel/2", "checking_budget/7"])
+    ]
+
+
+def test_an_answer_that_is_refused_breaks_i8() -> None:
+    """The live machine has lost the only row on it."""
+    mine = attrs.evolve(TOOL_LOOP)
+    live(mine).remove_transition("ModelFailed", "awaiting_model")
+    ((promise, sentence, rows),) = broken(mine)
+    assert (promise, sentence[:43]) == ("I8", "an answer to what was asked is refused: awa")
+    assert rows == ["checking_cancel/2", "checking_budget/7"]
+
+
+def test_an_update_that_raises_breaks_i8() -> None:
+    """The sentence says what was raised."""
+
+    def explode(snapshot: Any, event: Any) -> Any:
+        """Explode."""
+        raise KeyError("no such thing")
+
+    assert broken(planted("awaiting_model/1", update=explode)) == [
+        ("I8", "it raises KeyError: 'no such thing'", ["checking_cancel/2", "checking_budget/7"])
+    ]
+
+
+def test_what_is_not_the_same_twice_breaks_i9() -> None:
+    """An update that counts by itself is found where a rest is new."""
+    counter = count()
+
+    def number(snapshot: Any, event: Any) -> Any:
+        """Remember a cancel, and number it."""
+        return updates.remember_cancel(snapshot, event).but(cancel_reason=str(next(counter)))
+
+    ((promise, _, rows),) = broken(planted("checking_cancel/1", update=number))
+    assert (promise, rows) == ("I9", ["checking_cancel/1"])
+
+
+def test_a_snapshot_that_is_changed_later_breaks_i11() -> None:
+    """An update that writes into the snapshot that it is given is found when that rest is left."""
+
+    def scribble(snapshot: Any, event: Any) -> Any:
+        """Keep the failure, and change the past."""
+        vars(snapshot)["retries"] += 1
+        return updates.keep_failure(snapshot, event)
+
+    walk = Walk(planted("awaiting_model/2", update=scribble), TINY, {"I11": lambda move: None}, looks=0)
+    assert [(one.promise, one.sentence) for one in walk.run(advances=500).broken] == [
+        ("I11", "a snapshot was changed by what was told after it")
+    ]
+
+
+@attrs.frozen
+class Leaky:
+    """An entry of a history that hands out what it holds."""
+
+    turn: Any
+    said: list[dict[str, Any]]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Its own message."""
+        return self.said
+
+
+def test_a_snapshot_that_hands_out_what_it_holds_breaks_i11() -> None:
+    """What a model is given can be changed by it, and is."""
+
+    def leak(snapshot: Any, event: Any) -> Any:
+        """Append what can be changed."""
+        return snapshot.but(history=snapshot.history.append(Leaky(snapshot.turn, [{"kind": "final"}])))
+
+    leaking = planted("validating/8", update=leak)
+    found = broken(leaking, promises={"I11": lambda move: None})
+    assert [found[0][:2], found[0][2][-1]] == [("I11", "a snapshot was changed by what was handed out"), "validating/8"]
+    assert broken(leaking, promises={}) == []
+
+
+def test_what_the_stock_classes_do_otherwise_is_found() -> None:
+    """A row that is gone from the live machine only is taken by stock transitions."""
+    mine = attrs.evolve(TOOL_LOOP)
+    live(mine).remove_transition("auto", "validating", "finished_refused")
+    ((promise, sentence, _),) = broken(mine, promises={})
+    assert (promise, sentence) == (
+        "transitions",
+        "stock transitions take rechecking_cancel/2, validating/5 to finished_refused, "
+        "not rechecking_cancel/2, validating/9, admitting/10, collecting/3",
+    )
+
+
+def test_a_definition_that_hears_nothing_is_walked_too() -> None:
+    """What every event brings is no part that a table must have."""
+    deaf = attrs.evolve(TOOL_LOOP, hear=None)
+    walk = Walk(deaf, TINY, {}).run(advances=100)  # its pauses never end, so neither would the walk
+    assert (walk.broken, walk.looked > 20) == ([], True)
+
+
+# --- whose order matters ----------------------------------------------------------------------------------
+
+
+def test_two_guards_that_hold_at_once_are_found_with_a_witness() -> None:
+    """A step that failed because of the deadline has failed, too; at the witness both guards hold."""
+    found = Walk(TOOL_LOOP, TINY).run().orders.found
+    both = found["validating/2", "validating/3"]
+    holds = [guard(both.witness, both.event) for guard in (guards.model_timed_out, guards.model_failed)]
+    assert (sorted(found), holds) == (
+        [("dispatching/3", "dispatching/4"), ("validating/2", "validating/3")],
+        [True, True],
+    )
+
+
+def test_a_rest_that_asks_nothing_is_found() -> None:
+    """A state that waits for nothing breaks I8."""
+    idle = asking("rechecking_cancel", lambda snapshot: ())
+    ((promise, sentence, _),) = broken(idle)
+    assert (promise, sentence) == ("I8", "the run stands in rechecking_cancel and waits for nothing")
+
+
+def test_the_collector_is_left_as_it_was() -> None:
+    """A walk does not look for cycles, and afterwards Python does again if it did before."""
+    states = []
+    for enabled in (False, True):
+        (gc.enable if enabled else gc.disable)()
+        Walk(TOOL_LOOP, TINY).run(advances=1)
+        states.append(gc.isenabled())
+    assert states == [False, True]
+
+
+def test_what_cannot_run_is_handed_out_too() -> None:
+    """A call whose arguments were refused has none to spoil."""
+    wrong = attrs.evolve(TINY, batches=(("asks", "wrong"), ("wrong",)))
+    assert Walk(TOOL_LOOP, wrong, looks=None).run().broken == []
+
+
+def test_a_rest_is_kept_whole() -> None:
+    """But for its log, what a walk goes on from is what the machine gave."""
+    kept: list[Snapshot] = []
+    made: dict[Any, Snapshot] = {TINY.key(TINY.start("checking_cancel")): TINY.start("checking_cancel")}
+
+    def look(move: Any) -> None:
+        kept.append(move.before)
+        made.setdefault(TINY.key(move.after), move.after.but(log=EventLog()))
+
+    Walk(TOOL_LOOP, TINY, {"look": look}).run()
+    assert [one for one in kept if made[TINY.key(one)] != one] == []

@@ -1,0 +1,368 @@
+"""verify: the table, every configuration, what the Report says of it, and how it is printed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+
+from loopmachine import guards, requests, updates
+from loopmachine.cli import main
+from loopmachine.definition import Definition, Row, State
+from loopmachine.errors import InvalidDefinition
+from loopmachine.events import CancelPolled
+from loopmachine.limits import Budget, Policy
+from loopmachine.loop import Loop
+from loopmachine.records import Exchange
+from loopmachine.review import printing
+from loopmachine.review.explore import Broken, Walk
+from loopmachine.review.reproduce import source, steps, written_test
+from loopmachine.review.verify import OPTIONS, Report, verify, world, worlds
+from loopmachine.review.world import World, handed_in
+from loopmachine.table import TOOL_LOOP
+from tests.test_promises import asking, exchanged, never, planted
+from tests.test_review_lines import SMALL
+
+HERE = __name__
+DEAF = planted("checking_cancel/1", guard=never)  #: no cancel is looked for before the model is asked
+FEW = 60  #: advances in each configuration
+#: One step and one call; and with little time.
+SINGLE, TIGHT = World(Budget(max_steps=1), Policy(), batches=(("once",),)), Budget(max_steps=1, max_seconds=2.0)
+#: One step, and turns of one call and of two.
+TINY = World(Budget(max_steps=1), Policy(), batches=(("asks",), ("once", "read")))
+
+
+def mailed_enough(snapshot: Any, event: Any) -> bool:
+    """Three mails were sent."""
+    results = [one for entry in snapshot.history.entries if isinstance(entry, Exchange) for one in entry.results]
+    return sum(one.name == "mail" for one in results) >= 2
+
+
+#: The loop with a rule of somebody's own.
+POLITE = TOOL_LOOP.with_state(
+    State("finished_mail_budget", "Enough mails were sent.", final="limit"),
+).with_row(
+    "checking_budget",
+    Row(None, "finished_mail_budget", mailed_enough, first_because="who was mailed enough is left alone"),
+    at=1,
+)
+
+
+# --- what is verified ---------------------------------------------------------------------------------------
+
+
+def test_no_promise_is_broken_in_any_configuration() -> None:
+    """A few advances in each: nothing is broken, each has its figures, and the Report says that it is not whole."""
+    told: list[tuple[Mapping[str, Any], Walk, float]] = []
+    report = verify(advances=FEW, each=lambda *one: told.append(one))
+    assert (report.broken, report.passed, report.whole, report.unexplored) == ([], True, False, "")
+    assert [chosen for chosen, _, _ in told] == [chosen for chosen, _ in worlds()]
+    walks = [walk for _, walk, _ in told]
+    counted = [len(told), *(sum(getattr(walk, name) for walk in walks) for name in ("advances", "snapshots", "looked"))]
+    assert [report.configurations, report.advances, report.snapshots, report.looked] == counted
+    assert (0 < sum(seconds for _, _, seconds in told) <= report.seconds, report.looked > 500) == (True, True)
+
+
+def test_the_first_configuration_has_three_steps_three_calls_a_turn_and_two_lost_calls() -> None:
+    """Of one of its turns of three calls each may be lost, and what became of one, two or three is asked at once."""
+    _, first = next(worlds())
+    three = ("read", "alone", "once")
+    asked: set[int] = set()
+
+    def look(move: Any) -> None:
+        asked.update(len(one.calls) for one in move.requests if isinstance(one, requests.ResolveCalls))
+
+    Walk(TOOL_LOOP, attrs.evolve(first, budget=Budget(max_steps=1), batches=(three,)), {"look": look}).run()
+    assert (first.budget, first.policy, three in first.batches) == (Budget(max_steps=3), Policy(), True)
+    assert asked == {1, 2, 3}
+
+
+def test_a_second_budget_is_less_or_more() -> None:
+    """A host that comes may bring one with less in it or with a step more and no limit to calls."""
+    chosen = {name: values[0] for name, values in OPTIONS.items()}
+    brought = [world({**chosen, "second_budget": word, "max_calls": 1}).second for word in (None, "less", "more")]
+    assert brought == [None, Budget(max_steps=1, max_calls=1, max_seconds=1.0), Budget(max_steps=4)]
+
+
+def test_the_product_can_be_explored_within_a_bound() -> None:
+    """All combinations take days; those that time permits are far apart, and the walk looks closer at every advance."""
+    chosen: list[Mapping[str, Any]] = []
+
+    def each(one: Mapping[str, Any], walk: Walk, seconds: float) -> None:
+        chosen.append(one)
+        assert walk.looked == walk.advances
+
+    report = verify(full=True, seconds=0.3, advances=20, each=each)
+    assert (report.whole, report.passed, report.broken) == (False, True, [])
+    assert chosen == [one for (one, _), _ in zip(worlds(full=True), chosen, strict=False)]
+
+
+def test_no_time_is_no_exploration() -> None:
+    """And is told as that."""
+    report = verify(seconds=0.0)
+    assert (report.configurations, report.whole, report.passed) == (0, False, False)
+    assert printing.verdict(report) == "FAILED: nothing was explored"
+
+
+# --- what it says -------------------------------------------------------------------------------------------
+
+
+def test_a_broken_promise_ends_it() -> None:
+    """The first is reported, with its world and the shortest way to it."""
+    report = verify(DEAF, seconds=60)
+    (found,) = report.broken
+    assert (report.passed, report.configurations, report.whole) == (False, 1, False)
+    assert (found.promise, found.sentence) == ("I5", "a cancel was observed, and the snapshot says otherwise")
+    assert found.path == ((CancelPolled(True, "enough", at=0.0), ("checking_cancel/2", "checking_budget/7")),)
+
+
+def test_rows_that_are_never_taken_are_named() -> None:
+    """A row that no configuration takes is dead, if all were explored to their end; one that only some take is not."""
+    report = Report(TOOL_LOOP)
+    report.add({"max_seconds": None}, Walk(TOOL_LOOP, SINGLE).run())
+    report.add({"max_seconds": 2.0}, Walk(TOOL_LOOP, attrs.evolve(SINGLE, budget=TIGHT)).run())
+    assert (report.whole, report.passed, "admitting/7" in report.dead) == (True, False, True)
+    assert report.dead_under("max_seconds", 2.0) == []
+    assert report.dead_under("max_seconds", None) == ["checking_budget/1", "admitting/4"]
+    assert sorted([*report.rows, *report.dead]) == sorted(row_id for row_id, _, _ in TOOL_LOOP.all_rows())
+
+
+def test_an_order_that_is_not_declared_is_reported() -> None:
+    """A row that may be taken where a later one would hold, too, has to say why it is first."""
+    silent = planted("validating/2", first_because="")
+    report = Report(silent)
+    report.add({}, Walk(silent, SINGLE).run())
+    assert [(both.first, both.second) for both in report.undeclared] == [("validating/2", "validating/3")]
+    report.whole = False  # so that rows may be missing
+    assert (report.passed, report.broken) == (False, [])
+    assert printing.verdict(report) == "FAILED: 1 orders of rows are not declared"
+
+
+def test_rows_in_the_wrong_order_are_found() -> None:
+    """Two rows of which each says why it is first: the promises know which one is."""
+    assert [found.promise for found in Walk(exchanged("validating", 2, 3), TINY).run().broken] == ["I13"]
+
+
+def test_a_table_over_other_events_is_not_explored() -> None:
+    """Its table holds, and the Report says why that is all."""
+    report = verify(SMALL)
+    assert (report.passed, report.configurations, report.unexplored) == (True, 0, "no world tells Go, Wait")
+
+
+def test_a_machine_that_asks_something_else_is_not_explored() -> None:
+    """The request that no world answers is named."""
+    strange = asking("rechecking_cancel", lambda snapshot: (requests.Request(),))
+    assert verify(strange, promises={}).unexplored == "rechecking_cancel asks Request, which no world can answer"
+
+
+def test_a_state_that_no_row_leads_to_is_refused() -> None:
+    """A definition that can't be run can't be verified, and says every fault."""
+    with pytest.raises(InvalidDefinition, match=r"finished_mail_budget: no row leads here yet"):
+        verify(TOOL_LOOP.with_state(State("finished_mail_budget", "Enough.", final="limit")))
+
+
+def test_a_rule_of_one_s_own_is_explored() -> None:
+    """With its tool named, a guard that counts calls of it in the history is seen to hold, and breaks no promise."""
+    sees = verify_sees(POLITE)
+    own = Walk(POLITE, World(Budget(max_steps=2), Policy(), batches=(("mail", "mail"),), sees=sees)).run()
+    assert (own.whole, own.broken, "checking_budget/1" in own.rows) == (True, [], True)
+    assert sees(TINY.start("checking_cancel")) == ()
+
+
+def verify_sees(definition: Definition) -> Any:
+    """What the worlds of a definition see of the history."""
+    found: list[Any] = []
+    verify(
+        definition, advances=1, seconds=0.3, tools=["mail"], each=lambda chosen, walk, seconds: found.append(walk.world)
+    )
+    assert {("mail",), ("mail", "mail")} < set(found[0].batches)
+    return found[0].sees
+
+
+def test_what_guards_see_can_be_said() -> None:
+    """It is asked instead of what is assumed; where all guards are this library's own, nothing is seen."""
+    seen: list[Any] = []
+
+    def blind(snapshot: Any) -> int:
+        return 0
+
+    for sees in (None, blind):
+        verify(advances=1, seconds=0.5, each=lambda chosen, walk, seconds: seen.append(walk.world.sees), sees=sees)
+    assert set(seen) == {None, blind}
+    assert verify_sees(TOOL_LOOP) is None
+
+
+# --- how it is printed --------------------------------------------------------------------------------------
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit code of the command, and what it says."""
+    code = main(["verify", *arguments])
+    return code, capsys.readouterr().out
+
+
+def test_the_command_says_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """A machine that can't be explored: its table, why no more, and the verdict."""
+    code, said = printed(capsys, "tests.test_review_lines:SMALL")
+    assert (code, said) == (
+        0,
+        "tests.test_review_lines:SMALL: 4 states, 6 rows\n"
+        "the table: one initial state, every state reachable, no trap, no way out of a final state, on every event of"
+        " a\n  state a last row without a guard and none after it, every guard and update named and documented, no"
+        " cycle of\n  auto states\n"
+        "not explored: no world tells Go, Wait\n\npassed: the table holds\n",
+    )
+
+
+def test_a_run_of_the_command_can_be_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    """--minutes ends it, and the figures of what was explored till then are told."""
+    code, said = printed(capsys, "--minutes", "0.02", "--tool", "mail")
+    figures = r"^ *[\d,]+ advances +[\d,]+ snapshots +[\d.]+ s  "
+    assert (code, said.splitlines()[-1]) == (0, "passed: every promise holds on every path that was explored")
+    assert re.search(rf"{figures}the defaults", said, re.MULTILINE)
+    assert re.search(rf"{figures}\d+ configurations, not all to their end; [\d,]+ advances/s$", said, re.MULTILINE)
+
+
+def test_a_configuration_is_a_line() -> None:
+    """Its figures, and where it is not the first value of an option; one that was cut says so."""
+    defaults = {name: values[0] for name, values in OPTIONS.items()}
+    whole, cut = Walk(TOOL_LOOP, TINY), Walk(TOOL_LOOP, TINY)
+    whole.advances, whole.snapshots, whole.whole = 19_689, 2_758, True
+    assert [printing.line(defaults, whole, 1.26), printing.line({**defaults, "repairs": 1}, cut, 0.0)] == [
+        "   19,689 advances     2,758 snapshots    1.3 s  the defaults",
+        "        0 advances         0 snapshots    0.0 s  repairs=1  (not to its end)",
+    ]
+
+
+def test_a_definition_that_is_not_there_is_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """As with every command."""
+    assert (main(["verify", "no_such_module:x"]), capsys.readouterr().out) == (2, "")
+
+
+def test_a_failure_is_printed_with_its_path_and_its_test(capsys: pytest.CaptureFixture[str]) -> None:
+    """The numbered events with the rows that each took, the promise, a test, and the verdict; the exit code is 1."""
+    code, said = printed(capsys, f"{HERE}:DEAF")
+    assert code == 1
+    assert "  1. CancelPolled(cancelled=True, reason='enough', at=0.0)\n       -> checking_cancel/2, checking" in said
+    assert "     I5 is broken: a cancel was observed, and the snapshot says otherwise\n" in said
+    assert f"\n{written_test(verify(DEAF).broken[0], f'{HERE}:DEAF')}\n" in said
+    assert said.endswith("\nFAILED: I5 is broken\n")
+
+
+def reported(definition: Definition = TOOL_LOOP, **facts: Any) -> Report:
+    """A report of two small walks."""
+    report = Report(definition, **facts)
+    report.add({"max_seconds": None}, Walk(definition, SINGLE).run())
+    report.add({"max_seconds": 2.0}, Walk(definition, attrs.evolve(SINGLE, budget=TIGHT)).run())
+    return report
+
+
+def test_everything_that_was_found_is_printed() -> None:
+    """Rows never taken, rows dead under a value, and pairs of rows with why the first is first and a witness."""
+    report = reported(planted("validating/2", first_because=""))
+    said = printing.summary("m:d", report)
+    dead = next(line for line in said.splitlines() if line.startswith("  not taken under max_seconds=None"))
+    pairs = [line for line in said.splitlines() if line.startswith("      or ")]
+    assert f"\nrows taken: {len(report.rows)} of 55; final states reached: {len(report.statuses)} of 15\n" in said
+    assert (" checking_budget/1 " in f"{dead} ", len(pairs)) == (True, len(report.orders))
+    assert (
+        "\n  validating/2 is first, NOT DECLARED: say first_because on it\n"
+        "      or 3 at CancelPolled at 0; steps 1; Failure(code='late', timed_out=True)\n"
+    ) in said
+    because = TOOL_LOOP.row("admitting/1").first_because
+    assert (
+        f"\n  admitting/1 is first: {because}\n"
+        "      or 4 at CancelPolled at 2; steps 1; unpriced 1; unmetered 1; asked for once, once\n"
+    ) in said
+    assert said.splitlines()[-1] == (
+        f"FAILED: 1 orders of rows are not declared, {len(report.dead)} rows were never taken"
+    )
+
+
+def test_a_disagreement_of_the_stock_classes_has_no_test() -> None:
+    """The promises hold on its path; the path is printed."""
+    found = Broken("transitions", "stock transitions differ", World(Budget(), Policy()), ())
+    report = reported()
+    report.broken.append(found)
+    said = printing.summary("m:d", report)
+    assert ("as a test" in said, "transitions is broken: stock transitions differ" in said) == (False, True)
+
+
+# --- how it is reproduced -----------------------------------------------------------------------------------
+
+EXPLAINED = {
+    "deaf": (DEAF, TINY),
+    "swapped": (exchanged("validating", 2, 3), TINY),
+    "uncounted": (planted("checking_budget/7", update=None), TINY),
+    "unapproved": (planted("admitting/9", guard=never), TINY),
+    "run again": (planted("dispatching/5", update=updates.requeue_lost), TINY),
+    "never full": (planted("admitting/8", guard=never), attrs.evolve(TINY, budget=Budget(max_steps=1, max_calls=1))),
+    "after a history": (planted("admitting/1", guard=never), attrs.evolve(TINY, old=True)),
+}
+
+
+@pytest.fixture
+def planted_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module in which a definition is planted."""
+    module = ModuleType("planted_there")
+    monkeypatch.setitem(sys.modules, "planted_there", module)
+    return module
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_the_test_that_is_printed_fails_while_the_fault_is_there_and_passes_afterwards(
+    name: str, planted_module: ModuleType
+) -> None:
+    """It plays the path through Loop: with the fault planted it fails, with the table as it is it passes."""
+    fault, small = EXPLAINED[name]
+    (found,) = Walk(fault, small).run().broken
+    code = compile(written_test(found, "planted_there:MACHINE"), "printed", "exec")
+    for machine, fails in ((fault, True), (TOOL_LOOP, False)):
+        planted_module.MACHINE = machine  # type: ignore[attr-defined]
+        names: dict[str, Any] = {}
+        exec(code, names)
+        (test,) = [one for key, one in names.items() if key.startswith("test_")]
+        assert test.__doc__.startswith(f"{found.promise} holds where it was broken: ")
+        if fails:
+            with pytest.raises(AssertionError):
+                test()
+        else:
+            test()
+
+
+def test_a_run_that_goes_on_from_a_history_is_reproduced() -> None:
+    """The history, the budget and the policy are part of the test, and so is every class that it names."""
+    found = Broken("I1", 'say "no"\\', World(Budget(max_steps=2), Policy(repairs=1), old=True), ())
+    text = written_test(found, "loopmachine.table:TOOL_LOOP")
+    names: dict[str, Any] = {}
+    exec(text, names)
+    names["test_i1_say_no"]()
+    loop = Loop("go", budget=Budget(max_steps=2), policy=Policy(repairs=1), history=handed_in(), at=0.0)
+    made = eval(re.findall(r"Loop\((.*), definition=", text)[0].split("history=")[1], names)
+    assert (made, names["test_i1_say_no"].__doc__) == (handed_in(), "I1 holds where it was broken: say 'no'/")
+    assert loop.snapshot.but(log=None) == found.world.start("checking_cancel").but(log=None)
+
+
+def test_a_record_is_written_as_the_expression_that_makes_it() -> None:
+    """Every field that is not its default; what is made is what was written."""
+    for record in (Budget(), Budget(max_steps=3, max_cost_usd=0.5), Policy(wrap_up=True), (1, "a"), (1,), ()):
+        assert eval(source(record)) == record
+    assert source(CancelPolled(False, at=1.0)) == "CancelPolled(cancelled=False, at=1.0)"
+
+
+def test_an_event_that_was_refused_took_no_row() -> None:
+    """The list of the path says so."""
+    found = Broken("I8", "why", World(Budget(), Policy()), ((CancelPolled(False, at=0.0), ()),))
+    assert steps(found) == "  1. CancelPolled(cancelled=False, at=0.0)\n       -> refused\n     I8 is broken: why"
+
+
+def test_the_guards_of_the_table_are_the_library_s() -> None:
+    """So that of its history nothing has to be seen."""
+    assert {one.__module__ for one in vars(guards).values() if callable(one)} >= {"loopmachine.guards"}
+    assert Path(guards.__file__).name == "guards.py"
