@@ -6,15 +6,14 @@ SHARED ?= ../shared
 # A company's own certificates are those of its machines.
 export UV_SYSTEM_CERTS := 1
 
-.PHONY: demo test lint types bench diagrams examples clean
+.PHONY: demo test lint types bench verify diagrams examples clean
 
 demo: $(VENV)/ready
 	$(BIN)/loopmachine demo
 
 test: $(VENV)/ready
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
-	$(BIN)/coverage report --skip-covered $(if $(wildcard $(SHARED)),--fail-under=100,)
+	$(BIN)/pytest -q --numprocesses=auto --dist=loadfile --cov --cov-report=term-missing:skip-covered \
+		$(if $(wildcard $(SHARED)),--cov-fail-under=100,)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -25,6 +24,9 @@ types: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python -m tests.bench
+
+verify: $(VENV)/ready
+	$(BIN)/loopmachine verify
 
 diagrams: $(VENV)/ready
 	$(BIN)/loopmachine diagram --output diagrams/loop.dot --output diagrams/loop.svg

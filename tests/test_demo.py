@@ -29,7 +29,7 @@ from loopmachine.demo import (
     scripted,
     summary,
     table,
-    trace,
+    told,
 )
 from loopmachine.errors import Denied, LoopError, ModelError
 from loopmachine.tools import Context
@@ -189,7 +189,7 @@ def test_a_fixture_that_differs_fails_the_demo(change: dict[str, Any], capsys: p
 
 def test_the_trace_tells_the_run_and_its_end(tickets: Tickets) -> None:
     """The lines of the trace are followed by the explanation, and long ones are folded."""
-    lines = list(trace(FIXTURES[0], tickets))
+    lines = list(told(FIXTURES[0].run(tickets)))
     assert (lines[:5], lines.count(""), lines[-1], max(map(len, lines)) <= 120) == (
         [
             "step 1  calls (tool_use)",

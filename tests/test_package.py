@@ -26,8 +26,10 @@ TREES = {path: ast.parse(path.read_text()) for path in FILES}
 ORDER = [
     "errors",
     "frozen",
+    "blocks",
     "history",
     "limits",
+    "kinds",
     "records",
     "events",
     "rules",
@@ -43,16 +45,20 @@ ORDER = [
     "tools",
     "wire",
     "notices",
+    "bills",
     "loop",
     "host",
     "sync_host",
     "async_host",
     "hosts",
+    "mcp",
+    "subrun",
     "models",
     "durable",
     "review",
     "testing",
     "demo",
+    "demo_live",
     "cli",
     "__main__",
 ]
@@ -63,6 +69,12 @@ HOMES = {
     "graphviz": {"review"},
     "pygraphviz": {"review"},
     "docstring_parser": {"tools"},
+    "pydantic": {"tools"},
+    "mcp": {"mcp"},
+    "openai": {"models"},
+    "anthropic": {"models"},
+    "google": {"models"},
+    "pytest": {"testing"},
 }
 
 
@@ -79,10 +91,13 @@ def test_the_public_names_are_these() -> None:
         "Decision",
         "Definition",
         "Denied",
+        "GEMINI",
         "History",
+        "ImageBlock",
         "Loop",
         "ModelError",
         "OPENAI_CHAT",
+        "OPENAI_RESPONSES",
         "PLAIN",
         "Policy",
         "Resolution",
@@ -93,6 +108,7 @@ def test_the_public_names_are_these() -> None:
         "State",
         "Status",
         "TOOL_LOOP",
+        "TextBlock",
         "Tool",
         "Turn",
         "Usage",
@@ -100,6 +116,7 @@ def test_the_public_names_are_these() -> None:
         "errors",
         "events",
         "guards",
+        "loop_tool",
         "notices",
         "replay",
         "requests",
@@ -126,7 +143,7 @@ def test_the_hosts_take_the_same_parameters(name: str) -> None:
     assert (others, keywords) == (["model", "prompt"], wanted.split())
 
 
-HEAVY = "asyncio concurrent.futures.thread docstring_parser graphviz sqlite3"
+HEAVY = "asyncio concurrent.futures.thread docstring_parser graphviz loopmachine.testing mcp sqlite3"
 
 
 def test_importing_the_library_loads_nothing_heavy() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from loopmachine import TOOL_LOOP, Budget, Policy
+from loopmachine import TOOL_LOOP, Budget, Policy, tool
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -74,4 +74,12 @@ def test_the_two_commands_are_those_of_the_makefile() -> None:
     assert [f"\n{command}:" in makefile and f"make {command} " in README for command in ("demo", "test")] == [
         True,
         True,
+    ]
+
+
+def test_the_options_of_a_tool_are_listed_with_their_defaults() -> None:
+    """But for its name and description."""
+    options = list(inspect.signature(tool).parameters.values())[3:]
+    assert [row.rsplit(" | ", 1)[0] for row in rows_of("Tools")] == [
+        f"| `{option.name}` | `{option.default!r}`".replace("'", '"') for option in options
     ]

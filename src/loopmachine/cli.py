@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from loopmachine.errors import LoopError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code: 0, 1 where a check found something, 2 where it could not be done."""
+    """Run a command; its exit code: 0, 1 where it found something wrong or a model failed, 2 where it can't be done."""
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.command(arguments))
@@ -26,14 +27,25 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="loopmachine", description="The tool-calling loop as a state machine.")
     parser.add_argument("--version", action="version", version=f"loopmachine {version('loopmachine')}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    diagram = commands.add_parser("diagram", help="draw a machine, or check that files show it")
-    diagram.add_argument(
+    _add_diagram(commands)
+    _add_verify(commands)
+    _add_demo(commands)
+    return parser
+
+
+def _add_definition(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "definition",
         nargs="?",
         default="loopmachine.table:TOOL_LOOP",
         metavar="module:definition",
         help="the machine, %(default)s if none is named",
     )
+
+
+def _add_diagram(commands: Any) -> None:
+    diagram = commands.add_parser("diagram", help="draw a machine, or check that files show it")
+    _add_definition(diagram)
     diagram.add_argument(
         "--format",
         choices=("svg", "dot", "png", "mermaid", "table"),
@@ -49,21 +61,85 @@ def _parser() -> argparse.ArgumentParser:
         "show another machine",
     )
     diagram.set_defaults(command=_diagram)
-    demo = commands.add_parser("demo", help="run the loop on tickets, with a scripted model and replies of real ones")
+
+
+def _add_verify(commands: Any) -> None:
+    verify = commands.add_parser("verify", help="check a machine's table, and its promises on every path")
+    _add_definition(verify)
+    verify.add_argument(
+        "--full", action="store_true", help="every combination of budget and policy, not every two values: takes days"
+    )
+    verify.add_argument("--minutes", type=float, metavar="N", help="stop after so long, whatever is left to explore")
+    verify.add_argument(
+        "--tool",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a tool that your own guards speak of by name; may be given more than once",
+    )
+    verify.set_defaults(command=_verify)
+
+
+def _add_demo(commands: Any) -> None:
+    demo = commands.add_parser(
+        "demo", help="run the loop on tickets: with a scripted model and replies of real ones, or with a server's"
+    )
     demo.add_argument(
         "--recordings",
         type=Path,
         metavar="DIR",
         help="a folder of recorded runs to replay, instead of those that came along",
     )
+    live = demo.add_argument_group("a server's model", "llama.cpp, Ollama, vLLM, a provider: what speaks the shape")
+    live.add_argument("--base-url", metavar="URL", help="where the server listens, such as http://127.0.0.1:8080")
+    live.add_argument("--model", metavar="NAME", help="what the server calls the model")
+    live.add_argument(
+        "--wire",
+        choices=("openai-chat", "openai-responses", "anthropic", "gemini"),
+        help="the shape that it speaks, openai-chat if none is named",
+    )
+    live.add_argument("--stream", action="store_true", help="have the replies streamed")
+    live.add_argument(
+        "--api-key-env",
+        metavar="NAME",
+        help="the environment variable that holds the key, instead of OPENAI_API_KEY, ANTHROPIC_API_KEY or "
+        "GEMINI_API_KEY; local servers need none",
+    )
     demo.set_defaults(command=_demo)
-    return parser
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from loopmachine.demo import main as demo
+    url, model, wire = arguments.base_url, arguments.model, arguments.wire
+    if not arguments.stream and all(one is None for one in (url, model, wire, arguments.api_key_env)):
+        from loopmachine.demo import main as demo
 
-    return demo(arguments.recordings)
+        return demo(arguments.recordings)
+    if not (url and model and model.strip()) or arguments.recordings:
+        raise LoopError("demo with a server's model needs both --base-url and --model, and no --recordings")
+    from loopmachine import demo_live
+
+    return demo_live.main(demo_live.Server(url, model, wire or "openai-chat", arguments.stream, arguments.api_key_env))
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from loopmachine.review import diagram, printing
+    from loopmachine.review.verify import verify
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+    definition = diagram.load(arguments.definition)
+    say(printing.heading(arguments.definition, definition))
+    report = verify(
+        definition,
+        full=arguments.full,
+        seconds=None if arguments.minutes is None else 60 * arguments.minutes,
+        tools=arguments.tool,
+        each=lambda *told: say(printing.line(*told)),
+    )
+    say(printing.summary(arguments.definition, report))
+    return 0 if report.passed else 1
 
 
 def _diagram(arguments: argparse.Namespace) -> int:

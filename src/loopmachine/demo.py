@@ -332,11 +332,14 @@ def summary(replays: Sequence[Replay], tickets: Tickets) -> Iterator[str]:
     outcomes = Counter(result.outcome for one in replays for result in one.result.results)
     yield f"{statuses.total()} runs: {_counted(statuses)}"
     yield f"{outcomes.total()} calls: {_counted(outcomes)}"
+    yield counted(tickets)
+
+
+def counted(tickets: Tickets) -> str:
+    """The database's own word on what was executed."""
     kept = "unchanged" if tickets.unchanged() else "CHANGED"
-    yield (
-        f"the database counts {tickets.count('executions')} executions and {tickets.count('proposals')} proposals; "
-        f"its tickets are {kept}"
-    )
+    executions, proposals = tickets.count("executions"), tickets.count("proposals")
+    return f"the database counts {executions} executions and {proposals} proposals; its tickets are {kept}"
 
 
 def _counted(counter: Counter[str]) -> str:
@@ -352,15 +355,15 @@ def main(folder: Path | None = None, *, fixtures: Sequence[Fixture] = FIXTURES, 
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
         lines, same = table(fixtures, place)
-        _print("Fixtures: replies in Anthropic's shape, at most 3 steps and 2 calls, no two calls at once", lines)
-        _print(f"Trace of the first fixture, {fixtures[0].name}", trace(fixtures[0], Tickets(place / "trace.sqlite")))
+        show("Fixtures: replies in Anthropic's shape, at most 3 steps and 2 calls, no two calls at once", lines)
+        result = fixtures[0].run(Tickets(place / "trace.sqlite"))
+        show(f"Trace of the first fixture, {fixtures[0].name}", told(result))
         _replay(paths, Tickets(place / "recordings.sqlite"))
     return 0 if same else 1
 
 
-def trace(fixture: Fixture, tickets: Tickets) -> Iterator[str]:
-    """The trace of one run and the explanation of its end, in lines of at most `WIDTH` columns."""
-    result = fixture.run(tickets)
+def told(result: Result) -> Iterator[str]:
+    """The trace of a run and the explanation of its end, in lines of at most `WIDTH` columns."""
     for line in f"{result}\n\n{result.explain()}".splitlines():
         yield from textwrap.wrap(line, WIDTH, subsequent_indent="      ") or [""]
 
@@ -369,7 +372,7 @@ def _replay(paths: Sequence[Path], tickets: Tickets) -> None:
     if not paths:
         sys.stdout.write("Recordings: there are none here; say where they are with --recordings\n")
         return
-    _print(
+    show(
         "Recordings: what real local models replied, replayed over OPENAI_CHAT until the recording ends",
         [f"at most {GENEROUS.max_steps} steps and {GENEROUS.max_calls} calls, which is more than any of them needs"],
     )
@@ -379,9 +382,10 @@ def _replay(paths: Sequence[Path], tickets: Tickets) -> None:
         found = replay(recording, tickets)
         replays += found
         heading = f"{path.name}: {recording['model']}, temperature {recording['temperature']}"
-        _print(heading, [line for one in found for line in one.lines()])
-    _print("All recordings together", summary(replays, tickets))
+        show(heading, [line for one in found for line in one.lines()])
+    show("All recordings together", summary(replays, tickets))
 
 
-def _print(heading: str, lines: Iterable[str]) -> None:
+def show(heading: str, lines: Iterable[str]) -> None:
+    """Print a part of the demo under its heading."""
     sys.stdout.write("\n".join([heading, "=" * len(heading), *lines, "", ""]))
