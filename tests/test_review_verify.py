@@ -22,8 +22,9 @@ from loopmachine.loop import Loop
 from loopmachine.records import Exchange
 from loopmachine.review import printing
 from loopmachine.review.explore import Broken, Walk
+from loopmachine.review.pairwise import every, pairwise
 from loopmachine.review.reproduce import source, steps, written_test
-from loopmachine.review.verify import OPTIONS, Report, verify, world, worlds
+from loopmachine.review.verify import OPTIONS, Report, verify, world
 from loopmachine.review.world import World, handed_in
 from loopmachine.table import TOOL_LOOP
 from tests.test_promises import asking, exchanged, never, planted
@@ -62,7 +63,7 @@ def test_no_promise_is_broken_in_any_configuration() -> None:
     told: list[tuple[Mapping[str, Any], Walk, float]] = []
     report = verify(advances=FEW, each=lambda *one: told.append(one))
     assert (report.broken, report.passed, report.whole, report.unexplored) == ([], True, False, "")
-    assert [chosen for chosen, _, _ in told] == [chosen for chosen, _ in worlds()]
+    assert [chosen for chosen, _, _ in told] == pairwise(OPTIONS)
     walks = [walk for _, walk, _ in told]
     counted = [len(told), *(sum(getattr(walk, name) for walk in walks) for name in ("advances", "snapshots", "looked"))]
     assert [report.configurations, report.advances, report.snapshots, report.looked] == counted
@@ -71,7 +72,7 @@ def test_no_promise_is_broken_in_any_configuration() -> None:
 
 def test_the_first_configuration_has_three_steps_three_calls_a_turn_and_two_lost_calls() -> None:
     """Of one of its turns of three calls each may be lost, and what became of one, two or three is asked at once."""
-    _, first = next(worlds())
+    first = world(pairwise(OPTIONS)[0])
     three = ("read", "alone", "once")
     asked: set[int] = set()
 
@@ -100,7 +101,7 @@ def test_the_product_can_be_explored_within_a_bound() -> None:
 
     report = verify(full=True, seconds=0.3, advances=20, each=each)
     assert (report.whole, report.passed, report.broken) == (False, True, [])
-    assert chosen == [one for (one, _), _ in zip(worlds(full=True), chosen, strict=False)]
+    assert chosen == [one for one, _ in zip(every(OPTIONS), chosen, strict=False)]
 
 
 def test_no_time_is_no_exploration() -> None:
@@ -131,6 +132,20 @@ def test_rows_that_are_never_taken_are_named() -> None:
     assert report.dead_under("max_seconds", 2.0) == []
     assert report.dead_under("max_seconds", None) == ["checking_budget/1", "admitting/4"]
     assert sorted([*report.rows, *report.dead]) == sorted(row_id for row_id, _, _ in TOOL_LOOP.all_rows())
+
+
+def test_a_row_that_seems_dead_under_a_value_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration that took it is explored with that value; each once, and not if it was taken meanwhile."""
+    options = {name: values[:1] for name, values in OPTIONS.items()}
+    monkeypatch.setattr("loopmachine.review.verify.OPTIONS", {**options, "max_steps": (1,), "repairs": (0, 1)})
+    monkeypatch.setattr("loopmachine.review.verify.BATCHES", (("once",),))
+    told: list[Mapping[str, Any]] = []
+    report = verify(each=lambda chosen, walk, seconds: told.append(chosen))
+    assert ([one["repairs"] for one in told], report.dead_under("repairs", 0)) == ([0, 1], [])
+    retold = Report(TOOL_LOOP, taken={("repairs", 0): {"a/1"}, ("repairs", 1): {"validating/6", "validating/7"}})
+    monkeypatch.setattr("loopmachine.review.verify.OPTIONS", {"repairs": (0, 1)})
+    retold.example = dict.fromkeys(("validating/6", "validating/7"), (-1, 9, {"repairs": 1, "x": 1}))
+    assert list(retold.second_looks()) == [{"repairs": 0, "x": 1}]
 
 
 def test_an_order_that_is_not_declared_is_reported() -> None:

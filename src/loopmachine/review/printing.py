@@ -92,7 +92,7 @@ def _dead(report: Report) -> Iterator[str]:
 
 
 def _rows(what: str, rows: list[str]) -> list[str]:
-    name = f"  {what:<34}"
+    name = f"  {what:<42}"
     return wrap(" ".join(rows), _WIDTH, initial_indent=name, subsequent_indent=" " * len(name), break_on_hyphens=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 from typing import Final as Constant
 
@@ -41,7 +42,6 @@ OPTIONS: Constant[Options] = {
 _BUDGET: Constant = ("max_steps", "max_calls", "max_seconds", "max_cost_usd", "max_tokens")
 _POLICY: Constant = tuple(name for name in OPTIONS if name in attrs.fields_dict(Policy))
 
-
 Sees = Callable[[Snapshot], Any]
 Each = Callable[[Mapping[str, Any], Walk, float], None]
 
@@ -61,14 +61,6 @@ def world(chosen: Mapping[str, Any], tools: Sequence[str] = (), sees: Sees | Non
     return World(budget, policy, seconds[chosen["second_budget"]], chosen["history"] == "old", (*batches, *own), sees)
 
 
-def worlds(
-    *, full: bool = False, tools: Sequence[str] = (), sees: Sees | None = None
-) -> Iterator[tuple[Mapping[str, Any], World]]:
-    """Each configuration with its world: every pair of values, or with ``full`` the whole product."""
-    for chosen in every(OPTIONS) if full else pairwise(OPTIONS):
-        yield chosen, world(chosen, tools, sees)
-
-
 @attrs.define
 class Report:
     """What was checked, and what was found."""
@@ -85,6 +77,7 @@ class Report:
     orders: dict[tuple[str, str], Both] = attrs.field(factory=dict)  #: pairs of rows whose guards can both hold
     statuses: set[str] = attrs.field(factory=set)  #: the final states reached
     taken: dict[tuple[str, Any], set[str]] = attrs.field(factory=dict)  #: the rows taken under each value of an option
+    example: dict[str, tuple[int, int, Mapping[str, Any]]] = attrs.field(factory=dict)  #: the values that took a row
 
     @property
     def passed(self) -> bool:
@@ -108,7 +101,7 @@ class Report:
 
     def dead_under(self, option: str, value: Any) -> list[str]:
         """The rows that were taken, but in no configuration with this value; in the order of the table."""
-        rows = self.rows - self.taken[option, value]
+        rows = self.rows - self.taken.get((option, value), set())
         return [row_id for row_id, _, _ in self.definition.all_rows() if row_id in rows]
 
     @property
@@ -128,6 +121,22 @@ class Report:
         self.orders = walk.orders.found | self.orders
         for option, value in chosen.items():
             self.taken.setdefault((option, value), set()).update(walk.rows)
+        for row_id in walk.rows:
+            found = (-walk.world.budget.max_steps, walk.advances, chosen)
+            self.example[row_id] = min(self.example.get(row_id, found), found, key=itemgetter(0, 1))
+
+    def second_looks(self) -> Iterator[Mapping[str, Any]]:
+        """The configurations that show whether a row is dead under a value: one that took it, with that value instead.
+
+        Of those with the most steps it is the smallest. What was added meanwhile counts.
+        """
+        tried = []
+        for option, value in [(name, one) for name, values in OPTIONS.items() for one in values]:
+            for row_id in self.dead_under(option, value):
+                chosen = {**self.example[row_id][2], option: value}
+                if row_id not in self.taken[option, value] and chosen not in tried:
+                    tried.append(chosen)
+                    yield chosen
 
 
 def verify(
@@ -141,26 +150,26 @@ def verify(
     sees: Sees | None = None,
     each: Each = lambda chosen, walk, seconds: None,
 ) -> Report:
-    """Explore every configuration on the real ``advance``, each advance checked against every promise.
+    """Explore configurations on the real ``advance``, each advance checked against every promise.
 
     Raises InvalidDefinition where no row leads to a state; whatever else is wrong with a table is refused before. One
     over events that are not the tool-calling loop's is not explored; the Report says so.
 
-    ``full``: the product of all values, not every pair. ``seconds`` bounds the whole, ``advances`` each configuration;
-    the first broken promise ends it. ``tools``: further tools by name, of whose calls your guards speak.
-    ``sees(snapshot)``: what your guards and updates see of the history, to be hashed; if it is not given and some are
-    not this library's own, how often ``tools``, or all, were called with which outcomes. ``each`` is told its seconds.
+    ``full``: the product of all values, not every pair and what shows whether a row is dead under a value. ``seconds``
+    bounds the whole, ``advances`` each configuration; the first broken promise ends it. ``tools``: further tools by
+    name, of whose calls your guards speak. ``sees(snapshot)``: what your guards and updates see of the history, to be
+    hashed; by default how often ``tools``, or all, were called with which outcomes. ``each`` is told its seconds.
     """
     live(definition)
     report, began = Report(definition, _foreign_events(definition)), time.monotonic()
     sees = used(tuple(tools)) if sees is None and _foreign_functions(definition) else sees
-    for chosen, one in () if report.unexplored else worlds(full=full, tools=tools, sees=sees):
+    for chosen in () if report.unexplored else _configurations(report, full):
         started = time.monotonic()
         left = None if seconds is None else seconds - (started - began)
         if report.broken or (left is not None and left <= 0):
             report.whole = False
             break
-        walk = Walk(definition, one, promises, looks=None if full else LOOKS)
+        walk = Walk(definition, world(chosen, tools, sees), promises, looks=None if full else LOOKS)
         try:
             walk.run(advances, left)
         except Unanswerable as error:
@@ -170,6 +179,13 @@ def verify(
         each(chosen, walk, time.monotonic() - started)
     report.seconds = time.monotonic() - began
     return report
+
+
+def _configurations(report: Report, full: bool) -> Iterator[Mapping[str, Any]]:
+    """Every pair of values and then second looks, if nothing was cut; or with ``full`` the whole product."""
+    yield from every(OPTIONS) if full else pairwise(OPTIONS)
+    if report.whole and not full:
+        yield from report.second_looks()
 
 
 def _foreign_events(definition: Definition) -> str:
