@@ -7,6 +7,8 @@ Each stream is read from the bytes of its events, put together, and run: what th
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,7 +229,8 @@ def blocks_of(message: dict[str, Any]) -> list[str]:
     return [f"{block['type']} {block['tool_use_id']}" for block in message["content"]]
 
 
-def test_every_case_of_a_stream_is_here() -> None:
-    """The ids that begin with S, and no other."""
-    wanted = {one["id"] for one in json.loads(CASES.read_text())["cases"] if one["id"].startswith("S")}
-    assert {name.split("_")[1] for name in globals() if name.startswith("test_S")} == wanted
+def test_every_case_is_run_by_a_test_of_its_name() -> None:
+    """The ids in the names of the tests are exactly those of the cases."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    named = set(re.findall(r"def test_([A-Z]\d{2})_", tests))
+    assert named == {one["id"] for one in json.loads(CASES.read_text())["cases"]}

@@ -61,7 +61,7 @@ WORDS = {
     "calls": "tool_calls tool_use function_call calls",
     "truncated": (
         "length max_tokens max_output_tokens model_context_window_exceeded model_length incomplete pause_turn "
-        "max_messages steered continuation"
+        "compaction max_messages steered continuation"
     ),
     "refused": (
         "content_filter refusal safety sensitive recitation blocklist prohibited_content spii image_safety language "
@@ -70,6 +70,7 @@ WORDS = {
     ),
     "malformed": (
         "malformed_function_call unexpected_tool_call malformed_response error abort too_many_tool_calls "
+        "insufficient_system_resource "
         "missing_thought_signature no_image failed cancelled in_progress queued"
     ),
 }

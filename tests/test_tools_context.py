@@ -38,7 +38,13 @@ def test_a_context_made_by_hand_needs_nothing() -> None:
     """A user who tests a tool makes a context of what the tool reads; progress then goes nowhere."""
     context = Context()
     context.progress(1)
-    assert (context.data, context.cancel, context.deadline, context.call_id, context.calls) == (None, None, None, "", 0)
+    assert (context.data, context.cancel(), context.deadline, context.call_id, context.calls) == (
+        None,
+        False,
+        None,
+        "",
+        0,
+    )
 
 
 def test_progress_is_passed_on() -> None:
@@ -208,3 +214,20 @@ def test_waiting_ends_with_the_cancel() -> None:
     token.cancel()
     thread.join()
     assert waited == [True]
+
+
+def test_a_tool_can_ask_for_a_cancel_in_a_run_that_nobody_can_cancel() -> None:
+    """The answer is no, as it is in a Context made by hand."""
+    asked: list[bool] = []
+
+    @tool
+    def look(ctx: Context) -> None:
+        """Ask."""
+        asked.append(ctx.cancel())
+
+    replies = iter([{"kind": "call", "id": "c1", "name": "look", "arguments": {}}, {"kind": "final", "text": "Done."}])
+    assert (run(lambda messages: next(replies), "go", tools=[look]).answered, asked, Context().cancel()) == (
+        True,
+        [False],
+        False,
+    )

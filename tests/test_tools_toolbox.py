@@ -181,6 +181,25 @@ def test_a_predicate_that_does_not_answer_wants_approval(
     assert (call.needs_approval, call.checked) == (needed, '{"n":1}')
 
 
+def test_a_predicate_sees_the_defaults_that_the_call_will_run_with() -> None:
+    """What the model leaves out is asked about as what it will be; a parameter without a default is left out."""
+    seen: list[dict[str, Any]] = []
+
+    def dear(arguments: dict[str, Any]) -> bool:
+        seen.append(arguments)
+        return bool(arguments["amount"] > 100)
+
+    @tool(needs_approval=dear)
+    def pay(to: str, amount: int = 500, notes: list[str] = []) -> None: ...  # noqa: B006
+
+    box = Toolbox([pay])
+    calls = [prepared("pay", given, box) for given in ({"to": "x"}, {"to": "x", "amount": 5, "notes": ["a"]})]
+    assert ([one.needs_approval for one in calls], seen) == (
+        [True, False],
+        [{"to": "x", "amount": 500, "notes": []}, {"to": "x", "amount": 5, "notes": ["a"]}],
+    )
+
+
 def test_a_tool_may_always_want_approval() -> None:
     """A tool that always wants approval wants it of every call."""
 

@@ -11,7 +11,7 @@ _CLAIMS: Constant[dict[str, str]] = {
     CALLS: "tool_calls tool_use function_call calls",
     TRUNCATED: (
         "length max_tokens max_output_tokens model_context_window_exceeded model_length incomplete pause_turn "
-        "max_messages steered continuation"
+        "compaction max_messages steered continuation"
     ),
     REFUSED: (
         "content_filter refusal safety sensitive recitation blocklist prohibited_content spii image_safety language "
@@ -20,7 +20,7 @@ _CLAIMS: Constant[dict[str, str]] = {
     ),
     MALFORMED: (
         "malformed_function_call unexpected_tool_call malformed_response error abort too_many_tool_calls "
-        "missing_thought_signature no_image failed cancelled in_progress queued"
+        "insufficient_system_resource missing_thought_signature no_image failed cancelled in_progress queued"
     ),
 }
 #: What a provider's stop reason claims, told in the words of every wire, compared in lower case. A reason that

@@ -25,6 +25,7 @@ from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import Context, Toolbox
+from loopmachine.tools.context import never
 from loopmachine.tools.words import said_by
 from loopmachine.wire import PLAIN, WIRES, Encoding, Messages, Wire
 from loopmachine.wire.given import opened
@@ -292,7 +293,7 @@ class Loop:
             data=self.context,
             call=call,
             calls=self.snapshot.calls,
-            cancel=self.cancel,
+            cancel=never if self.cancel is None else self.cancel,
             deadline=self.snapshot.deadline,
             clock=self._clock,
             budget=self.snapshot.budget,

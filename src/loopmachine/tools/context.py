@@ -82,6 +82,11 @@ class CancelToken:
         return f"<CancelToken cancelled: {self._reason!r}>" if self.cancelled else "<CancelToken>"
 
 
+def never() -> bool:
+    """The cancel of a run that nobody can cancel."""
+    return False
+
+
 @attrs.frozen
 class Context:
     """What the host tells a tool: a parameter annotated ``Context`` gets it, and the model never sees it.
@@ -92,7 +97,7 @@ class Context:
     data: Any = None  #: the caller's own object, given as ``run(context=...)``
     call: Call = Call("", "")  #: what the model asked for
     calls: int = 0  #: how many calls the run has admitted so far, those of this turn included
-    cancel: Callable[[], bool] | None = None  #: the run's cancel: a CancelToken, or what the caller gave
+    cancel: Callable[[], bool] = never  #: the run's cancel: a CancelToken, or what the caller gave
     deadline: float | None = None  #: when the run's time is spent, on the clock of the run
     clock: Callable[[], float] = time.monotonic  #: that of the run, where ``run`` or ``run_async`` drives it
     budget: Budget = Budget()  #: the run's limits

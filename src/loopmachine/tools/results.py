@@ -133,7 +133,7 @@ def _named(value: Any) -> Any:
 
     Pydantic models write themselves; subclasses of text and numbers are what they derive from.
     """
-    if hasattr(value, "model_dump"):
+    if hasattr(type(value), "model_dump"):  # the type: a stand-in has every attribute that it is asked for
         return value.model_dump(mode="json")
     if isinstance(value, str):
         return str.__str__(value)

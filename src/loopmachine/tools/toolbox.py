@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -104,7 +104,7 @@ class Toolbox:
             checked=checked,
             problem=problem,
             effect=tool.effect,
-            needs_approval=asks if isinstance(asks, bool) else _holds(asks, checked),
+            needs_approval=asks if isinstance(asks, bool) else _holds(asks, checked, tool.input_schema),
             alone=tool.sequential,
             limit=tool.max_calls,
         )
@@ -176,15 +176,22 @@ def _bound(tool: Tool | None, call: Call, context: Context) -> CallResult | Boun
         return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
 
 
-def _holds(asks: Callable[[dict[str, Any]], Any], checked: str | None) -> bool:
-    """Whether a predicate wants approval; yes where it does not answer with a bool."""
+def _holds(asks: Callable[[dict[str, Any]], Any], checked: str | None, schema: Mapping[str, Any]) -> bool:
+    """Whether a predicate of the arguments, defaults among them, wants approval; yes where it answers no bool."""
     if checked is None:
         return False
     try:
-        answer = asks(thaw(checked))
+        answer = asks(_defaults(schema) | thaw(checked))
     except Exception:
         return True
     return answer if isinstance(answer, bool) else True
+
+
+def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that the parameters have which the model left out, as far as the schema tells them."""
+    told = {name: one for name, one in schema.get("properties", {}).items() if isinstance(one, Mapping)}
+    defaults: dict[str, Any] = thaw(freeze({name: one["default"] for name, one in told.items() if "default" in one}))
+    return defaults
 
 
 def _returned(call: Call, value: Any, max_chars: int) -> CallResult:
