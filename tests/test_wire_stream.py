@@ -440,7 +440,7 @@ PIECES: dict[str, tuple[Wire, dict[str, Any], Callable[[str], dict[str, Any]]]] 
 
 @pytest.mark.parametrize("what", PIECES)
 def test_a_piece_costs_no_copy_of_what_came_before(what: str) -> None:
-    """Feeding one takes less memory than it is long, however much came: pieces are put together once, by ``turn``."""
+    """Feeding one usually takes less memory than it is long, whatever came: they are put together once, by ``turn``."""
     wire, first, piece = PIECES[what]
     stream, chunk = wire.stream(), piece("x" * 10_000)
     stream.feed(first)

@@ -70,7 +70,7 @@ class _Adapter:
         try:
             if self._on_delta is not None:
                 self._on_delta(delta)
-        except Exception:
+        except Exception:  # the screen is no part of the run
             if not self._reported:
                 self._reported = True
                 _logger.exception("on_delta raised; the run goes on")

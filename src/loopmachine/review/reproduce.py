@@ -68,7 +68,7 @@ def test_{found.promise.lower()}_{re.sub(r"[^a-z]+", "_", found.sentence.lower()
 def _given(record: Any) -> Iterator[tuple[str, Any]]:
     """The fields of a record that have to be given to make it."""
     for field in attrs.fields(type(record)):
-        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
+        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # generic
         told = getattr(record, field.name)
         if field.init and (default is attrs.NOTHING or told != default):
             yield field.name, told

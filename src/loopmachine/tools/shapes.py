@@ -309,7 +309,7 @@ def plain(value: Any) -> Any:
     """A value as JSON; NODEFAULT where it is none, such as a sentinel or NaN."""
     try:
         return json.loads(json.dumps(msgspec.to_builtins(value, str_keys=True), allow_nan=False))
-    except Exception:
+    except Exception:  # a user's object may raise anything; it is then no default to tell
         return NODEFAULT
 
 
