@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -69,14 +70,26 @@ def model_of(way: Way, client: Any, **options: Any) -> Any:
     return made
 
 
-def ran(way: Way, url: str, *, prompt: Any = "go", adapter: dict[str, Any] | None = None, **options: Any) -> Result:
-    """A run this way, with the tool ``look`` unless others are given, after which the client is closed."""
+def ran(
+    way: Way,
+    url: str,
+    *,
+    prompt: Any = "go",
+    adapter: dict[str, Any] | None = None,
+    make: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> Result:
+    """A run this way, with the tool ``look`` unless others are given, after which the client is closed.
+
+    ``make`` makes the model of the client, where that is not the adapter itself.
+    """
     options = {"tools": [look]} | options
+    make = make or (lambda client: model_of(way, client, **adapter or {}))
 
     async def asynchronously() -> Result:
         client = async_client_of(way.maker, url)
         try:
-            return await run_async(model_of(way, client, **adapter or {}), prompt, **options)
+            return await run_async(make(client), prompt, **options)
         finally:
             await (client.aclose() if way.maker == "google" else client.close())
 
@@ -84,7 +97,7 @@ def ran(way: Way, url: str, *, prompt: Any = "go", adapter: dict[str, Any] | Non
         return asyncio.run(asynchronously())
     client = client_of(way.maker, url)
     try:
-        return run(model_of(way, client, **adapter or {}), prompt, **options)
+        return run(make(client), prompt, **options)
     finally:
         client.close()
 
