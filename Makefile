@@ -6,7 +6,7 @@ SHARED ?= ../shared
 # A company's own certificates are those of its machines.
 export UV_SYSTEM_CERTS := 1
 
-.PHONY: demo test lint types bench verify diagrams examples clean
+.PHONY: demo test lint types bench verify faults diagrams examples clean
 
 demo: $(VENV)/ready
 	$(BIN)/loopmachine demo
@@ -27,6 +27,9 @@ bench: $(VENV)/ready
 
 verify: $(VENV)/ready
 	$(BIN)/loopmachine verify
+
+faults: $(VENV)/ready
+	$(BIN)/python -m tests.faults
 
 diagrams: $(VENV)/ready
 	$(BIN)/loopmachine diagram --output diagrams/loop.dot --output diagrams/loop.svg

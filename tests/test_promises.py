@@ -60,6 +60,13 @@ def planted(row_id: str, definition: Definition = TOOL_LOOP, **changes: Any) -> 
     return attrs.evolve(definition, table={**definition.table, definition.states[state]: rows})
 
 
+def without(state: str, number: int) -> Definition:
+    """The table without a row."""
+    rows = list(TOOL_LOOP.rows(state))
+    del rows[number - 1]
+    return attrs.evolve(TOOL_LOOP, table={**TOOL_LOOP.table, TOOL_LOOP.states[state]: rows})
+
+
 def exchanged(state: str, one: int, other: int) -> Definition:
     """The table with two rows in each other's place."""
     rows = list(TOOL_LOOP.rows(state))
@@ -252,6 +259,13 @@ PLANTS: dict[str, Plant] = {
         "the snapshot shows Spend(steps=0, calls=0, seconds=0.0, cost_usd=0.0, tokens=0, unpriced=0, unmetered=0), "
         "the events say (1, 0, 0.0, 0, 0, 0) and 0.0 seconds",
     ),
+    "tools are offered though the run wraps up": (
+        "I2",
+        planted("checking_budget/6", guard=never),
+        begun(budget=Budget(max_steps=1), policy=Policy(wrap_up=True)),
+        (polled(),),
+        "tools are offered to wrap up with",
+    ),
     "a result does not enter the history": (
         "I3",
         planted("collecting/3", update=append_too_little),
@@ -381,6 +395,27 @@ PLANTS: dict[str, Plant] = {
         begun(),
         (polled(),),
         "awaiting_model took Resumed; it accepts ModelReplied, ModelFailed, CancelRequested",
+    ),
+    "a rest does not take another host": (
+        "I8",
+        without("awaiting_model", 4),
+        begun(),
+        (polled(),),
+        "the run stands in awaiting_model, which does not take Resumed",
+    ),
+    "a rest does not take a cancel": (
+        "I8",
+        without("awaiting_model", 3),
+        begun(),
+        (polled(),),
+        "the run stands in awaiting_model, which does not take CancelRequested",
+    ),
+    "a cancel makes the machine forget that it asked the model": (
+        "I8",
+        planted("awaiting_model/3", to="rechecking_cancel"),
+        begun(),
+        (polled(), cancel()),
+        "the model was asked, and in rechecking_cancel nobody waits for it any more",
     ),
     "a final state accepts something": (
         "I8",

@@ -114,6 +114,20 @@ def test_without_a_renderer_the_dot_is_written_all_the_same(here: Path) -> None:
     assert [(path.name, path.read_text(encoding="ascii")) for path in here.iterdir()] == [("loop.dot", draw(SMALL))]
 
 
+def test_how_often_each_row_was_taken_is_drawn(here: Path) -> None:
+    """In the image as in its DOT, and in the DOT that is written where nothing draws; texts are as ever."""
+    counts = {"start/1": 3}
+    write(SMALL, ["a.dot", "a.svg", "a.md"], None, counts=counts)
+    with pytest.raises(CannotDraw):
+        write(SMALL, ["b.svg"], None, path="", counts=counts)
+    drawn = draw(SMALL, counts)
+    assert (
+        {name: (here / name).read_text("utf-8") for name in ("a.dot", "b.dot", "a.md")},
+        (here / "a.svg").read_bytes(),
+        drawn == draw(SMALL),
+    ) == ({"a.dot": drawn, "b.dot": drawn, "a.md": listing(SMALL)}, picture(SMALL, "svg", counts=counts), False)
+
+
 # --- checking -----------------------------------------------------------------------------------------
 
 

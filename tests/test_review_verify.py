@@ -288,7 +288,7 @@ def test_everything_that_was_found_is_printed() -> None:
     assert (" checking_budget/1 " in f"{dead} ", len(pairs)) == (True, len(report.orders))
     assert (
         "\n  validating/2 is first, NOT DECLARED: say first_because on it\n"
-        "      or 3 at CancelPolled at 0; steps 1; Failure(code='late', timed_out=True)\n"
+        "      or 3 at CancelPolled at 0; steps 1; Failure(code='late', retryable=True, timed_out=True)\n"
     ) in said
     because = TOOL_LOOP.row("admitting/1").first_because
     assert (

@@ -78,7 +78,7 @@ def test_the_model_brings_every_kind_of_turn_and_every_kind_of_failure() -> None
     batches = [tuple(call.name for call in turn.calls) for turn in turns if turn.kind == "calls"]
     assert batches == [*BATCHES, ("once", "once")]
     assert {len(batch) for batch in BATCHES} == {1, 2, 3}
-    assert failures == [(False, False, None), (False, True, None), (True, False, None), (True, False, 1.0)]
+    assert failures == [(False, False, None), (True, True, None), (True, False, None), (True, False, 1.0)]
     assert [one for one in found if type(one) in (CancelRequested, Resumed)] == [
         CancelRequested("enough", at=0.0),
         Resumed(at=0.0),

@@ -129,7 +129,7 @@ def calls_over_budget(snapshot: Snapshot, event: Event) -> bool:
     if limit is None or turn is None or snapshot.wrapping or snapshot.policy.excess_calls != "stop":
         return False
     counted = sum(found.counted for found in rules.verdicts(snapshot, turn.calls))
-    return counted > 0 and snapshot.calls + counted > limit  # a resumed run may be over a smaller budget
+    return counted > max(limit - snapshot.calls, 0)  # a resumed run may be over a smaller budget
 
 
 def approval_needed(snapshot: Snapshot, event: Event) -> bool:

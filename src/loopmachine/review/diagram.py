@@ -6,7 +6,7 @@ import importlib
 import operator
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loopmachine.definition import Definition
@@ -49,16 +49,19 @@ def load(where: str) -> Definition:
     return found
 
 
-def picture(definition: Definition, kind: str, path: str | None = None) -> bytes:
+def picture(
+    definition: Definition, kind: str, path: str | None = None, counts: Mapping[str, int] | None = None
+) -> bytes:
     """The definition as "svg", "dot", "png", "mermaid" or "table".
 
-    ``path`` is where to look for a program that draws, as `render` takes it. Raises NoRenderer.
+    ``path`` is where to look for a program that draws, as `render` takes it. ``counts``: how often each row was taken,
+    as `draw` takes it, for what is drawn. Raises NoRenderer.
     """
     if kind == "mermaid":
         return mermaid(definition).encode("ascii")
     if kind == "table":
         return listing(definition).encode()
-    dot = draw(definition)
+    dot = draw(definition, counts)
     if kind == "dot":
         return dot.encode("ascii")
     drawn = render(dot, kind, path)
@@ -72,7 +75,13 @@ def text(definition: Definition, kind: str) -> str:
     return picture(definition, kind).decode()
 
 
-def write(definition: Definition, outputs: Sequence[str], asked: str | None, path: str | None = None) -> None:
+def write(
+    definition: Definition,
+    outputs: Sequence[str],
+    asked: str | None,
+    path: str | None = None,
+    counts: Mapping[str, int] | None = None,
+) -> None:
     """Write files, of the format asked for or else the one that their names end in.
 
     Raises CannotDraw; where nothing draws, the DOT is written all the same.
@@ -80,10 +89,10 @@ def write(definition: Definition, outputs: Sequence[str], asked: str | None, pat
     for output in outputs:
         kind = _kind(output, asked)
         try:
-            _save(output, picture(definition, kind, path))
+            _save(output, picture(definition, kind, path, counts))
         except NoRenderer as error:
             instead = str(Path(output).with_suffix(".dot"))
-            _save(instead, picture(definition, "dot"))
+            _save(instead, picture(definition, "dot", counts=counts))
             raise CannotDraw(f"{error}. Its DOT was written to {instead}") from error
 
 

@@ -11,7 +11,7 @@ from loopmachine.definition import Definition, State
 from loopmachine.review import colours
 from loopmachine.review.cells import final_label, legend_label, working_label
 from loopmachine.review.layout import ARROW, NAME, PAD, SMALL, TEXT, Layout, Point, lay_out
-from loopmachine.review.lines import Line, all_lines, heading, lines_of
+from loopmachine.review.lines import Line, all_lines, heading, known_rows, lines_of
 from loopmachine.review.text import coded, in_tooltip, key, points
 
 _SHAPES = {
@@ -56,9 +56,7 @@ def _drawing(definition: Definition, counts: Mapping[str, int] | None) -> _Drawi
     if counts is None:
         happy = {row_id for row_id, row in rows.items() if row.happy}
         return _Drawing(definition, lay_out(definition), taken=rows.keys(), heavy=happy)
-    strangers = sorted(counts.keys() - rows.keys())
-    if strangers:
-        raise ValueError(f"the definition has no row {', '.join(strangers)}; a row is named state/number")
+    known_rows(definition, counts)
     taken = {row_id for row_id in rows if counts.get(row_id)}
     beside = {row_id: f"x{counts.get(row_id, 0)}" for row_id in rows}
     room = ceil(max(points(text, TEXT) for text in beside.values())) + PAD

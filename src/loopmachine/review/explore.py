@@ -1,12 +1,13 @@
 """Walk a machine on every path: the real advance, every answer of a world at every rest, equal rests merged.
 
-Breadth first, so that the first path to a broken promise is a shortest one.
+Breadth first, so that the first path to a broken promise is a shortest one, unless it is to be scattered.
 """
 
 from __future__ import annotations
 
 import gc
 import math
+import random
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -75,6 +76,8 @@ class Walk:
     world: World
     promises: Mapping[str, Promise] = PROMISES
     looks: int | None = LOOKS  #: None: it looks closer at every advance
+    #: Leave the rests in a random order, the same each time: cut, it has been everywhere a little, near and far.
+    scattered: bool = False
     advances: int = 0  #: each checked against every promise
     looked: int = 0  #: at so many of them closer: stock transitions do the same, and nothing handed out spoils it
     snapshots: int = 0  #: that are not equal to the future
@@ -87,6 +90,7 @@ class Walk:
     _stock: Stock = attrs.field(init=False)
     _seen: set[tuple[Any, ...]] = attrs.field(factory=set)
     _todo: deque[Place] = attrs.field(factory=deque)
+    _chance: random.Random = attrs.field(factory=lambda: random.Random(0))
 
     def __attrs_post_init__(self) -> None:
         self._checks = [(name, promise) for name, promise in self.promises.items() if name not in ELSEWHERE]
@@ -98,9 +102,9 @@ class Walk:
         """The rows taken."""
         return {row for path in self.paths for row in path}
 
-    def run(self, advances: int | None = None, seconds: float | None = None) -> Walk:
+    def run(self, advances: int | None = None, seconds: float = math.inf) -> Walk:
         """Explore to the end or the first promise that is broken; or until so many advances or seconds are used."""
-        until = math.inf if seconds is None else time.monotonic() + seconds
+        until = time.monotonic() + seconds
         most = math.inf if advances is None else advances
         start = self.world.start(self.definition.initial)
         self._reach(Place(start, Account.of(start), outstanding(self.definition, start), self.world.key(start)))
@@ -108,6 +112,8 @@ class Walk:
             while self._todo and not self.broken:
                 if self.advances >= most or time.monotonic() >= until:
                     return self
+                if self.scattered:
+                    self._todo.rotate(self._chance.randrange(len(self._todo)))
                 self._leave(self._todo.popleft())
         self.whole = not self.broken
         return self

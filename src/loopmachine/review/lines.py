@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -104,6 +104,13 @@ def all_lines(definition: Definition) -> Iterator[Line]:
     """Every row, in the order of the picture."""
     for state in working(definition):
         yield from lines_of(definition, state)
+
+
+def known_rows(definition: Definition, row_ids: Iterable[str]) -> None:
+    """Raises ValueError for rows that the definition does not have."""
+    strangers = sorted(set(row_ids) - {row_id for row_id, _, _ in definition.all_rows()})
+    if strangers:
+        raise ValueError(f"the definition has no row {', '.join(strangers)}; a row is named state/number")
 
 
 def heading(definition: Definition) -> str:

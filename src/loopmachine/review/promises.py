@@ -16,6 +16,7 @@ snapshot, is ``move.told``. I11 needs ``moves(..., sealed=True)``, which notes w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from typing import Final as Constant
 from weakref import WeakKeyDictionary
 
@@ -38,7 +39,7 @@ from loopmachine.events import (
 from loopmachine.kinds import CALLS, FINAL
 from loopmachine.machine import advance, live, outstanding, step
 from loopmachine.records import Call, CallResult, Exchange, Final, Snapshot, Turn
-from loopmachine.requests import ResolveCalls
+from loopmachine.requests import AskModel, InterruptModel, PollCancel, ResolveCalls
 from loopmachine.review import account as accounts
 from loopmachine.review import reasons
 from loopmachine.review.account import Fate
@@ -79,7 +80,7 @@ CLOCK: Constant = 1e-6  #: seconds that two ways of adding up the same times may
 
 
 def budgets(move: Move) -> str | None:
-    """I2: nothing is asked for, started or admitted that a spent budget forbids; the spend is what the events say."""
+    """I2: nothing is asked for, started, admitted or offered that a budget forbids; the spend is what events say."""
     heard = move.heard
     limit = heard.budget.max_calls
     if move.asks_model and heard.steps_spent():
@@ -88,6 +89,9 @@ def budgets(move: Move) -> str | None:
         what = "a call is started" if move.starts else "the model is asked"
         return f"{what} though the budget forbids it: {heard.spent()}"
     told, after = move.told, move.after
+    for request in move.requests if move.asks_model else ():
+        if type(request) is AskModel and (request.tool_choice == "none") != told.wrapping:
+            return "tools are offered to wrap up with" if told.wrapping else "no tools are offered"
     if limit is not None and told.calls > max(limit, heard.calls):
         return f"{told.calls} calls are admitted, {limit} may be"
     shown = (after.steps, after.calls, after.cost_usd, after.tokens, after.unpriced, after.unmetered)
@@ -196,7 +200,10 @@ STRAY: Constant[tuple[Event, ...]] = (
 
 
 def total(move: Move) -> str | None:
-    """I8: an event is a row or UnexpectedEvent; a final state takes and asks nothing, a rest waits for something."""
+    """I8: an event is a row or UnexpectedEvent; a final state takes and asks nothing, a rest waits for something.
+
+    Every rest takes another host, and a cancel unless it is a poll; a model that was asked is waited for.
+    """
     definition, after = move.definition, move.after
     state, asking = definition.states[after.state], move.advance.asking
     taken, accepted = type(move.event).__name__, definition.accepts(move.before.state)
@@ -208,11 +215,26 @@ def total(move: Move) -> str | None:
     accepted = definition.accepts(after.state)
     if state.final and accepted:
         return f"the run ended in {state.name}, which accepts {', '.join(accepted)}"
-    if state.name in _sound.get(definition, ()):
-        return None
+    if type(move.event) is CancelRequested and _model(move.advance.asked) and not _model(asking):
+        return f"the model was asked, and in {state.name} nobody waits for it any more"
+    return None if state.name in _sound.get(definition, ()) else _unsound(move, accepted)
+
+
+def _model(asked: tuple[Any, ...]) -> bool:
+    """The model's turn is waited for."""
+    return bool(asked) and type(asked[0]) in (AskModel, InterruptModel)
+
+
+def _unsound(move: Move, accepted: tuple[str, ...]) -> str | None:
+    """What is wrong with the events that a state takes, which hangs on the table only; looked at once a state."""
+    definition, after, state = move.definition, move.after, move.definition.states[move.after.state]
     for event in STRAY:
         if type(event).__name__ not in accepted and not _refused(definition, after, event):
             return f"{state.name} took {type(event).__name__}; it accepts {', '.join(accepted) or 'nothing'}"
+    polls = all(type(request) is PollCancel for request in move.advance.asking)
+    for name in () if state.final else ("Resumed",) if polls else ("Resumed", "CancelRequested"):
+        if name not in accepted:
+            return f"the run stands in {state.name}, which does not take {name}"
     _sound.setdefault(definition, set()).add(state.name)
     return None
 

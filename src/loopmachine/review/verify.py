@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -145,6 +146,7 @@ def verify(
     full: bool = False,
     seconds: float | None = None,
     advances: int | None = None,
+    scattered: bool = False,
     promises: Mapping[str, Promise] = PROMISES,
     tools: Sequence[str] = (),
     sees: Sees | None = None,
@@ -156,27 +158,26 @@ def verify(
     over events that are not the tool-calling loop's is not explored; the Report says so.
 
     ``full``: the product of all values, not every pair and what shows whether a row is dead under a value. ``seconds``
-    bounds the whole, ``advances`` each configuration; the first broken promise ends it. ``tools``: further tools by
-    name, of whose calls your guards speak. ``sees(snapshot)``: what your guards and updates see of the history, to be
-    hashed; by default how often ``tools``, or all, were called with which outcomes. ``each`` is told its seconds.
+    bounds the whole, ``advances`` each configuration; the first broken promise ends it. ``scattered``: bounded, it is
+    everywhere a little, and a path no shortest one. ``tools``: further tools by name, of whose calls your guards speak.
+    ``sees(snapshot)``: what your guards and updates see of the history, to be hashed; by default how often ``tools``,
+    or all, were called with which outcomes. ``each`` is told its seconds.
     """
     live(definition)
     report, began = Report(definition, _foreign_events(definition)), time.monotonic()
     sees = used(tuple(tools)) if sees is None and _foreign_functions(definition) else sees
-    for chosen in () if report.unexplored else _configurations(report, full):
-        started = time.monotonic()
-        left = None if seconds is None else seconds - (started - began)
-        if report.broken or (left is not None and left <= 0):
-            report.whole = False
-            break
-        walk = Walk(definition, world(chosen, tools, sees), promises, looks=None if full else LOOKS)
-        try:
-            walk.run(advances, left)
-        except Unanswerable as error:
-            report.unexplored = str(error)
-            break
-        report.add(chosen, walk)
-        each(chosen, walk, time.monotonic() - started)
+    try:
+        for chosen in () if report.unexplored else _configurations(report, full):
+            started = time.monotonic()
+            left = math.inf if seconds is None else seconds - (started - began)
+            if report.broken or left <= 0:
+                report.whole = False
+                break
+            walk = Walk(definition, world(chosen, tools, sees), promises, None if full else LOOKS, scattered)
+            report.add(chosen, walk.run(advances, left))
+            each(chosen, walk, time.monotonic() - started)
+    except Unanswerable as error:
+        report.unexplored = str(error)
     report.seconds = time.monotonic() - began
     return report
 

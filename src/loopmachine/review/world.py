@@ -297,7 +297,7 @@ def _replies(world: World, at: float, step: int, old: str | None) -> Iterator[Ev
     for turn, usage in product(turns, world.usages):
         yield ModelReplied(Turn(usage=usage, **turn), at=at)
     yield ModelFailed("down", at=at)
-    yield ModelFailed("late", timed_out=True, at=at)
+    yield ModelFailed("late", retryable=True, timed_out=True, at=at)
     yield ModelFailed("busy", retryable=True, at=at)
     yield ModelFailed("busy", retryable=True, retry_after=WAIT, usage=world.usages[-1], at=at)
 

@@ -1,4 +1,4 @@
-"""What users need to test their own loops: scripted models, scripted streams, and a server that speaks the wires."""
+"""What users need to test their own loops: scripted models and streams, a server that speaks the wires, snapshots."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from loopmachine.testing.pairing import assert_paired
 from loopmachine.testing.providers.base import SIGNATURE
 from loopmachine.testing.script import CUT, DROP, ProviderError, arguments, call, calls, thinking
 from loopmachine.testing.server import Request, WireServer, wire_server
+from loopmachine.testing.snapshots import guard_cases, snapshot
 from loopmachine.testing.stream import StreamScript
 
 __all__ = [
@@ -26,7 +27,9 @@ __all__ = [
     "assert_paired",
     "call",
     "calls",
+    "guard_cases",
     "no_network",
+    "snapshot",
     "thinking",
     "wire_server",
 ]

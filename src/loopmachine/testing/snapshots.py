@@ -1,0 +1,111 @@
+"""Snapshots in one line, to test guards and updates alone; and those at the boundaries of a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Any
+from typing import Final as Constant
+
+import attrs
+
+from loopmachine.history import History, Ids
+from loopmachine.limits import Budget
+from loopmachine.records import ANSWERED, LOST, QUEUED, RUNNING, Call, CallResult, Flight, Snapshot, Turn, UserMessage
+from loopmachine.tools import Toolbox
+from loopmachine.wire import PLAIN
+from loopmachine.wire.given import history as given
+
+if TYPE_CHECKING:
+    import pytest
+
+_FIELDS: Constant = tuple(field.name for field in attrs.fields(Snapshot))
+_PHASES: Constant = (QUEUED, RUNNING, LOST, ANSWERED)
+#: What of a snapshot is used of each field of a budget; of the seconds since 0 the clock tells.
+_USED: Constant = {
+    "max_steps": "steps",
+    "max_calls": "calls",
+    "max_seconds": "clock",
+    "max_cost_usd": "cost_usd",
+    "max_tokens": "tokens",
+}
+_BUDGET: Constant = Budget(max_steps=3, max_calls=3, max_seconds=3.0, max_cost_usd=3.0, max_tokens=3)
+
+
+def snapshot(state: str = "checking_cancel", *, tools: Iterable[Any] = (), **fields: Any) -> Snapshot:
+    """Any snapshot, by the fields in which it differs from a new run's at time 0.
+
+    Beside what a Snapshot holds there may be given, as ``turn``, what a model replies in PLAIN (``call``, ``calls``) or
+    its final text; as ``history``, the user's text or a list of PLAIN messages; as ``ids``, the ids used beside those
+    of the history; as ``flights``, a phase for each call of the turn: "queued", "running", "lost" or "answered" (ok).
+    ``tools`` prepare the calls of the turn as in a run, where a call for no tool of these is unknown.
+    Raises TypeError for a field that a Snapshot does not have, ValueError for a phase too many or unknown.
+    """
+    strange = [name for name in fields if name not in _FIELDS]
+    if strange:
+        raise TypeError(f"a Snapshot has no field {', '.join(strange)}; it has {', '.join(_FIELDS)}")
+    step = fields.get("steps", 0)
+    turn = _turn(fields.get("turn"), Toolbox(tools), step)
+    history = _history(fields.get("history", ()))
+    ids = [*(said["id"] for said in history if said["kind"] == "call"), *fields.get("ids", ())]
+    flights = tuple(_flights(fields.get("flights", ()), turn.calls if turn else ()))
+    return Snapshot(state=state, **{**fields, "turn": turn, "history": history, "ids": Ids(ids), "flights": flights})
+
+
+def guard_cases(budget: Budget = _BUDGET, **fields: Any) -> pytest.MarkDecorator:
+    """A pytest mark: the test is run with snapshots below, at and above each limit that the budget sets.
+
+    It gets ``snapshot``; ``field``, the name of the budget's field; and ``over``: -1, 0 or 1, as what is used of it is
+    one less than the limit, the limit, or one more; of a float it is the next number below or above. Seconds are used
+    since 0. Of the other limits nothing is used, unless ``fields``, as ``snapshot`` takes them, say so.
+
+        @guard_cases()
+        def test_steps_spent(snapshot, field, over):
+            assert guards.steps_spent(snapshot, event) is (field == "max_steps" and over >= 0)
+    """
+    import pytest
+
+    cases = [
+        pytest.param(snapshot(**{**fields, "budget": budget, used: amount}), field, over, id=f"{field}-{word}")
+        for field, used in _USED.items()
+        for amount, over, word in _around(getattr(budget, field))
+    ]
+    return pytest.mark.parametrize(("snapshot", "field", "over"), cases)
+
+
+def _turn(said: Any, toolbox: Toolbox, step: int) -> Turn | None:
+    if said is None or isinstance(said, Turn):
+        return said
+    reply = {"kind": "final", "text": said} if isinstance(said, str) else said
+    return PLAIN.decode(reply, lambda asked: toolbox.calls(asked, step, ()))
+
+
+def _history(said: Any) -> History:
+    if isinstance(said, History):
+        return said
+    if isinstance(said, str):
+        return History([UserMessage(said)])
+    return given(PLAIN, said)[0] if said else History()
+
+
+def _flights(phases: Iterable[Flight | str], calls: tuple[Call, ...]) -> Iterator[Flight]:
+    for place, one in enumerate(phases):
+        if isinstance(one, Flight):
+            yield one
+        elif one not in _PHASES:
+            raise ValueError(f"flights[{place}] must be a Flight or one of {', '.join(_PHASES)}, not {one!r}")
+        elif place >= len(calls):
+            raise ValueError(f"flights[{place}] is {one!r}, and the turn asks for {len(calls)} calls")
+        else:
+            call = calls[place]
+            result = CallResult.of(call, "ok", "") if one == ANSWERED else None
+            yield Flight(call, one, int(one == LOST), result)
+
+
+def _around(limit: Any) -> Iterator[tuple[Any, int, str]]:
+    if limit is None:
+        return
+    whole = isinstance(limit, int)
+    yield limit - 1 if whole else nextafter(limit, -inf), -1, "below"
+    yield limit, 0, "at"
+    yield limit + 1 if whole else nextafter(limit, inf), 1, "above"
