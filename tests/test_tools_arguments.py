@@ -132,15 +132,31 @@ def test_many_mistakes_are_told_up_to_twenty() -> None:
         ('{"ticket_id": 1, "ticket_id": 1}', '- the arguments: the name "ticket_id" is given twice in one object'),
         (
             '{"ticket_id": 1, "lines": [{"price": 1, "price": 2}, {"price": 1, "price": 2}]}',
-            '- the arguments: the name "price" is given twice in one object',
+            '- lines[0]: the name "price" is given twice in one object\n'
+            '- lines[1]: the name "price" is given twice in one object',
+        ),
+        ('{"ticket_id": 3.00000000000000000001}', "- ticket_id: 3.00000000000000000001 where a whole number is wanted"),
+        ('{"ticket_id": 9007199254740992.5}', "- ticket_id: 9007199254740992.5 where a whole number is wanted"),
+        (
+            '{"ticket_id": 1e-99999999999999999999}',
+            "- ticket_id: 1e-99999999999999999999 where a whole number is wanted",
+        ),
+        (
+            '{"ticket_id": "1e-99999999999999999999"}',
+            '- ticket_id: "1e-99999999999999999999" where a whole number is wanted',
         ),
         ('{"ticket_id": "1e-999999999"}', '- ticket_id: "1e-999999999" where a whole number is wanted'),
         ('{"ticket_id": 1, "lines": "[NaN]"}', '- lines: "[NaN]" where a list is wanted'),
-        ('"{\\"a\\": 1, \\"a\\": 2}"', '- the arguments: the name "a" is given twice in one object'),
+        (
+            '"{\\"a\\": 1, \\"a\\": 2}"',
+            "- ticket_id: missing; a whole number is wanted\n"
+            "- a: there is no 'a' here; known names: ticket_id, label, limit, lines, note\n"
+            '- the arguments: the name "a" is given twice in one object',
+        ),
         ('{"ticket_id": 1, "note": "\\ud800"}', '- note: "\\ud800" holds half of a character, a lone surrogate'),
         (
             '{"ticket_id": 1, "\\udfff": 1}',
-            '- the arguments: the name "\\udfff" holds half of a character, a lone surrogate',
+            "- ['\\\\udfff']: there is no '\\\\udfff' here; known names: ticket_id, label, limit, lines, note",
         ),
         ("[" * 100_000, "- lists and objects nest deeper than 64 levels"),
         ("[" * 100_000 + "]" * 100_000, "- lists and objects nest deeper than 64 levels"),
@@ -149,6 +165,57 @@ def test_many_mistakes_are_told_up_to_twenty() -> None:
 def test_odd_arguments_get_a_clear_sentence(arguments: str, told: str) -> None:
     """What is JSON and no object, or holds what can't be kept, is told as what it is."""
     assert order(arguments) == told
+
+
+def test_what_cannot_be_kept_hides_nothing_else() -> None:
+    """Odd numbers, halves of characters and names twice are told with all else, each once, each with its place."""
+    told = order(
+        '{"limit": NaN, "limit": 0, "label": Infinity, "lines": [{"price": -Infinity, "a b": "maybe"}, [1e999]],'
+        ' "note": "\\ud800", "\\ud801": NaN}'
+    )
+    assert told.splitlines() == [
+        "- ticket_id: missing; a whole number is wanted",
+        '- label: Infinity where one of "billing", "bug", "other" is wanted',
+        "- limit: 0 where a number from 1 on is wanted",
+        "- lines[0]['a b']: \"maybe\" where true or false is wanted",
+        '- lines[1]: ["1e999"] where an object is wanted',
+        "- ['\\\\ud801']: there is no '\\\\ud801' here; known names: ticket_id, label, limit, lines, note",
+        '- the arguments: the name "limit" is given twice in one object',
+        "- lines[0].price: -Infinity where a finite number of at most 4300 digits is wanted",
+        '- note: "\\ud800" holds half of a character, a lone surrogate',
+    ]
+
+
+def test_an_open_object_tells_of_a_name_what_cannot_be_kept() -> None:
+    """Where any name is taken, half of a character in one is told with the name, and so is what stands there."""
+    checked, told = Arguments("f", {"type": "object"}, json.loads).check('{"a": {"\\ud800": NaN, "b": NaN}}')
+    assert (checked, told.splitlines()[1:]) == (
+        None,
+        [
+            "- a['\\\\ud800']: the name holds half of a character, a lone surrogate",
+            "- a['\\\\ud800']: NaN where a finite number of at most 4300 digits is wanted",
+            "- a.b: NaN where a finite number of at most 4300 digits is wanted",
+        ],
+    )
+
+
+def test_what_is_too_deep_to_be_looked_at_is_told_with_its_place() -> None:
+    """Four hundred levels of a schema that holds itself are more than Python goes down; nothing is raised."""
+    rows: dict[str, Any] = {"type": "array", "items": {"$ref": "#/$defs/rows"}}
+    schema = {"type": "object", "properties": {"rows": rows}, "$defs": {"rows": rows}}
+    checked, told = Arguments("f", schema, json.loads).check('{"rows": ' + "[" * 400 + "]" * 400 + "}")
+    assert (checked, told.splitlines()[1:]) == (None, ["- rows[0][0]: lists and objects nest deeper than 64 levels"])
+
+
+def test_depth_does_not_hide_the_names_around_it() -> None:
+    """What nests too deep is told beside what else is wrong, as long as it can be looked at."""
+    told = order('{"lines": [], "limit": 0, "note": ' + "[" * 70 + "]" * 70 + "}").splitlines()
+    assert told == [
+        "- ticket_id: missing; a whole number is wanted",
+        "- limit: 0 where a number from 1 on is wanted",
+        f"- note: {'[' * 70}{']' * 7}... where text or null is wanted",
+        "- note[0][0]: lists and objects nest deeper than 64 levels",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -196,6 +263,17 @@ LOOSE = Arguments(
         ('{"n": "1234567890123456789"}', '{"n":1234567890123456789}'),
         ('{"n": "99999999999999999999"}', '{"n":99999999999999999999}'),
         ('{"n": ' + "9" * 4300 + "}", '{"n":' + "9" * 4300 + "}"),
+        ('{"n": 9007199254740993.0}', '{"n":9007199254740993}'),
+        ('{"n": -9007199254740993e0}', '{"n":-9007199254740993}'),
+        ('{"n": 1e22}', '{"n":10000000000000000000000}'),
+        ('{"n": 1e23}', '{"n":100000000000000000000000}'),
+        ('{"n": "1.00000000000000000001e+23"}', '{"n":100000000000000000001000}'),
+        ('{"n": 120e-1}', '{"n":12}'),
+        ('{"n": 1e0000000000001}', '{"n":10}'),
+        ('{"n": -0.0}', '{"n":0}'),
+        ('{"n": 0e-99999999999999999999}', '{"n":0}'),
+        ('{"n": 1.' + "0" * 5000 + "}", '{"n":1}'),
+        ('{"any": [9007199254740993.0, 0.1]}', '{"any":[9007199254740992.0,0.1]}'),
         ('{"s": "\\ud83c\\udf78"}', '{"s":"🍸"}'),
         ('{"s": "```{}```"}', '{"s":"```{}```"}'),
         ('{"s": "{\\"a\\": 1}"}', '{"s":"{\\"a\\": 1}"}'),
@@ -333,12 +411,12 @@ def test_only_a_failing_one_pays_for_the_full_report() -> None:
     """What msgspec does not check itself is checked in the same pass, and no sentence is made of what is right."""
     schema = {
         "type": "object",
-        "properties": {"days": {"type": "array", "items": {"type": "string", "format": "date"}}},
+        "properties": {"days": {"type": "array", "items": {"type": "string", "format": "time"}}},
         "required": ["days"],
         "additionalProperties": False,
     }
     arguments = Arguments("f", schema, json.loads)
-    right, wrong = (json.dumps({"days": ["2024-02-29"] * 100 + [last]}) for last in ("2024-03-01", "2024-02-30"))
+    right, wrong = (json.dumps({"days": ["09:30:00Z"] * 100 + [last]}) for last in ("10:30:00Z", "10:60:00Z"))
     for_right = functions_called(lambda: arguments.check(right))
     for_wrong = functions_called(lambda: arguments.check(wrong))
     assert (for_right["fits"], for_right["instead"], for_right["Arguments._wholly"], for_right["examine"]) == (

@@ -15,7 +15,7 @@ import pytest
 from msgspec import NODEFAULT
 from typing_extensions import TypeAliasType
 
-from loopmachine.tools.classes import can_change, is_listed, is_model, is_record, meaning, members
+from loopmachine.tools.classes import fresh, is_listed, is_model, is_record, meaning, members
 from tests.test_tools_records import Box, Checked, Circle, Movie, Pair, Point, Row, Size, Someone
 
 date = str  #: not the one that a class elsewhere means
@@ -67,7 +67,9 @@ def test_kinds_of_classes_are_told_apart(cls: Any, kinds: tuple[bool, bool, bool
 )
 def test_what_can_be_changed_is_known(value: Any, changes: bool) -> None:
     """Collections and records can, whatever holds them; numbers, text, marks and classes can't."""
-    assert can_change(value) == changes
+    made = fresh(value)
+    assert (made is not None) == changes
+    assert made is None or (made() is not made() and type(made()) is type(value))
 
 
 def test_the_fields_of_a_class_are_those_of_its_constructor() -> None:
@@ -108,7 +110,7 @@ def test_a_factory_that_makes_something_is_not_called() -> None:
         at: list[int] = dataclasses.field(default_factory=lambda: made.append(1) or [1])  # type: ignore[func-returns-value]
 
     (field,) = members(Stamped, {})
-    assert (made, field.default is NODEFAULT, can_change(field.default)) == ([], False, False)
+    assert (made, field.default is NODEFAULT, fresh(field.default)) == ([], False, None)
 
 
 class Outside:

@@ -277,12 +277,65 @@ def test_two_ways_to_the_same_schema_are_one() -> None:
         ({"kind": "circle"}, ["r: missing; a number is wanted"]),
         ({"kind": "box", "w": 1}, ["h: missing; a number is wanted"]),
         ({"kind": "box", "w": "wide", "h": 1}, ['w: "wide" where a number is wanted']),
+        ({"kind": "box", "r": 1, "x": 2}, ["w: missing; a number is wanted", "h: missing; a number is wanted"]),
+        ({"kind": "bix", "r": 1}, ['kind: "bix" where one of "circle", "box" is wanted; did you mean \'box\'?']),
+        ({"kind": 5, "r": 1}, ['kind: 5 where one of "circle", "box" is wanted']),
+        ({"r": "x"}, ['r: "x" where a number is wanted']),
         (5, ["the arguments: 5 where an object is wanted"]),
     ],
 )
 def test_of_several_forms_the_nearest_is_told_of(value: Any, faults: list[str]) -> None:
     """A value that fits no form is told what it lacks of the form that it misses least."""
     assert judged(TAGGED, value)[1] == faults
+
+
+def of_kind(*kinds: Any, **needed: Any) -> dict[str, Any]:
+    """A closed object of some kinds, a tag, that needs these."""
+    properties = {"kind": {"enum": list(kinds)}, **needed}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+WHOLE = {"type": "integer"}
+SHAPES = {
+    "anyOf": [
+        {"$ref": "#/$defs/circle"},
+        {"allOf": [of_kind("box", 2, w=WHOLE, h=WHOLE)]},
+        of_kind(3, cells=WHOLE),
+        {"type": "null"},
+        {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/circle"}}]},
+    ],
+    "$defs": {"circle": of_kind("circle", r=WHOLE)},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "faults"),
+    [
+        (
+            {"kind": "circle", "w": 1},
+            ["r: missing; a whole number is wanted", "w: there is no 'w' here; known names: kind, r"],
+        ),
+        ({"kind": 2.0, "r": 1}, ["w: missing", "h: missing", "r: there is no 'r' here"]),
+        (
+            {"kind": "circel", "w": 1},
+            ['kind: "circel" where one of "circle", "box", 2, 3 is wanted; did you mean \'circle\'?'],
+        ),
+        ({"kind": None}, ['kind: null where one of "circle", "box", 2, 3 is wanted']),
+        ({"w": 1, "h": 1}, ['kind: missing; one of "circle", "box", 2, 3 is wanted']),
+        ([{"kind": "box"}], ["[0].r: missing", '[0].kind: "box" where "circle" is wanted']),
+        ("x", ['the arguments: "x" where an object or null or a list is wanted']),
+    ],
+)
+def test_a_tag_tells_which_form_is_meant(value: Any, faults: list[str]) -> None:
+    """Of the form that it names all is told that is missing; one that names none is told the tags."""
+    told = judged(SHAPES, value)[1]
+    assert [one[: len(fault)] for one, fault in zip(told, faults, strict=True)] == faults
+
+
+def test_forms_with_one_tag_twice_are_told_apart_by_what_they_lack() -> None:
+    """A name whose values two forms share is no tag."""
+    forms = {"anyOf": [of_kind("a", n=WHOLE, m=WHOLE), of_kind("a", "b", k=WHOLE)]}
+    assert judged(forms, {"kind": "a"})[1] == ["k: missing; a whole number is wanted"]
 
 
 def test_where_coercion_would_have_to_choose_nobody_chooses() -> None:

@@ -43,12 +43,12 @@ SHORT: list[tuple[Any, dict[str, str], list[str]]] = [
     ({"type": "boolean"}, {"true": "true"}, ['"true"', "1"]),
     ({"type": "null"}, {"null": "null"}, ["0"]),
     ({"type": "string", "minLength": 1, "maxLength": 2}, {'"\\u00e9"': '"é"'}, ['""', '"abc"', "5"]),
-    ({"type": "string", "pattern": "b"}, {'"abc"': '"abc"'}, ['"a"']),
     (
         {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2},
         {"[1, 2]": "[1,2]"},
         ["[]", "[1,2,3]"],
     ),
+    ({"type": "string", "format": "date"}, {'"2024-02-29"': '"2024-02-29"'}, ['"2024-02-30"', '"2024-2-29"', "5"]),
     ({"type": "array"}, {'[1,"a",{}]': '[1,"a",{}]'}, ["{}"]),
     ({"type": "object"}, {'{"b":1,"a":[null]}': '{"b":1,"a":[null]}'}, ["[]"]),
     ({"type": "object", "additionalProperties": {"type": "integer"}}, {'{"b":1}': '{"b":1}'}, ['{"b":"1"}']),
@@ -69,10 +69,17 @@ SHORT: list[tuple[Any, dict[str, str], list[str]]] = [
 
 #: The same of schemas that msgspec would check in another way, or not at all.
 PIECES: list[tuple[Any, dict[str, str], list[str]]] = [
-    ({"type": "string", "format": "date"}, {'"2024-02-29"': '"2024-02-29"'}, ['"2024-02-30"', "5"]),
+    ({"type": "string", "pattern": "b"}, {'"abc"': '"abc"'}, ['"a"']),
+    ({"type": "string", "format": "time"}, {'"09:30:00Z"': '"09:30:00Z"'}, ['"09:30:00"', "5"]),
+    ({"type": "string", "format": "date", "maxLength": 10}, {'"2024-02-29"': '"2024-02-29"'}, ['"2024-02-30"']),
     ({"type": "string", "contentEncoding": "base64"}, {'"aGk="': '"aGk="'}, ['"aGk"']),
     ({"type": "number", "minimum": 1}, {"1": "1", "1.5": "1.5"}, ["0.5", '"2"']),
     ({"type": "integer", "multipleOf": 2}, {"4": "4", "100000000000000000000": "100000000000000000000"}, ["5"]),
+    (
+        {"type": "integer", "multipleOf": 3},
+        {"9007199254740993.0": "9007199254740993"},
+        ["9007199254740992.0", "3.00000000000000000001"],
+    ),
     ({"type": "integer", "minimum": 0.5}, {"1": "1"}, ["0"]),
     ({"type": ["integer", "null"]}, {"1": "1", "null": "null"}, ['"1"', "1.5"]),
     ({"type": "integer", "enum": [1.0]}, {"1": "1.0"}, ["2", '"1"']),
@@ -130,7 +137,7 @@ def test_msgspec_checks_what_it_can(schema: Any) -> None:
 def test_only_a_part_that_is_hard_is_left_to_its_node() -> None:
     """What stands beside and around it is read by msgspec."""
     asked: list[Any] = []
-    day: dict[str, Any] = {"type": "string", "format": "date"}
+    day: dict[str, Any] = {"type": "string", "format": "time"}
     schema = closed(n={"type": "integer"}, days={"type": "array", "items": day}, tree={"$ref": "#/$defs/tree"})
 
     def ask(schema: Any) -> Node:

@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import enum
 import json
-import re
 from typing import (
     Annotated,
     Any,
@@ -27,7 +26,7 @@ import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
-from loopmachine.tools.shapes import NoSchema
+from loopmachine.tools.signature import of_function
 from loopmachine.tools.types import Types
 
 T = TypeVar("T")
@@ -443,10 +442,15 @@ def test_a_pydantic_dataclass_describes_itself() -> None:
     }
 
 
-def test_parts_of_two_models_with_one_name_are_told() -> None:
-    """Two models whose parts share a name but not a schema can't be offered together."""
-    other = pydantic.create_model("Other", name=(pydantic.create_model("Name", last=(str, ...)), ...))
-    types = Types()
-    types.schema(types.shape(Someone))
-    with pytest.raises(NoSchema, match=re.escape("two types are named Name")):
-        types.schema(types.shape(other))
+@pytest.mark.parametrize(
+    "hint", [*CLASSES, Someone, Checked, Someone | Checked, list[Someone | Person], Circle | Square]
+)
+def test_every_kind_of_class_makes_good_json_schema(hint: Any) -> None:
+    """Whatever it is made with, pydantic included, the whole schema of a tool holds against the metaschema."""
+
+    def f(v: Any) -> None: ...
+
+    f.__annotations__["v"] = hint
+    schema = of_function(f, "f").schema
+    Draft202012Validator.check_schema(schema)
+    assert [*schema["properties"]] == ["v"]

@@ -8,6 +8,7 @@ import decimal
 import enum
 import json
 import re
+import threading
 from typing import Annotated, Any, Literal, NamedTuple
 
 import annotated_types
@@ -17,7 +18,9 @@ import pydantic
 import pytest
 from msgspec import NODEFAULT
 
-from loopmachine.tools.shapes import NoSchema, holds, plain
+from loopmachine.tools.nodes import Examination
+from loopmachine.tools.notes import NoSchema
+from loopmachine.tools.shapes import holds, plain
 from loopmachine.tools.standins import convert, hook
 from loopmachine.tools.types import Types
 from tests.test_tools_records import (
@@ -162,6 +165,39 @@ def test_no_two_values_share_a_default(hint: Any) -> None:
     assert [getattr(first, name) is getattr(second, name) for name in fields] == [False] * len(fields)
 
 
+class Bag:
+    """Holds things."""
+
+    def __init__(self) -> None:
+        self.things: list[int] = []
+
+
+class Holds(NamedTuple):
+    bag: Any = Bag()
+    made: Any = 5
+
+
+def test_no_two_values_share_an_object() -> None:
+    """An instance of any class that is a default is new in each value."""
+    make = reader(Holds)
+    bags = [make("[]").bag, make("[]").bag]
+    assert ([bag.things for bag in bags], bags[0] is bags[1]) == ([[], []], False)
+
+
+def test_a_default_that_cannot_be_copied_is_told() -> None:
+    """The class and the field are named, and what to do."""
+
+    class Held(NamedTuple):
+        at: Any = threading.Lock()
+
+    with pytest.raises(NoSchema) as caught:
+        Types().shape(Held)
+    assert (str(caught.value), caught.value.remedy) == (
+        "Held.at: its default can't be copied for each instance: cannot pickle '_thread.lock' object",
+        "give it a factory",
+    )
+
+
 class Gone(enum.Enum):
     """A mark, as attrs has one."""
 
@@ -228,7 +264,7 @@ def test_one_class_has_one_shape() -> None:
 def test_a_value_that_was_parsed_becomes_what_a_hint_says() -> None:
     """Dates, bytes, numbers of any length and the names of an object are read from plain values."""
     shape = Types().shape(dict[int, datetime.date | int | list[Pair]])
-    assert convert({"1": "2024-02-29", "2": 2**70, "3": [{"left": 1, "right": 2}]}, shape) == {
+    assert convert({"1": "2024-02-29", "2": 2**70, "3": [{"left": 1, "right": 2}]}, shape, Examination()) == {
         1: datetime.date(2024, 2, 29),
         2: 2**70,
         3: [Pair(1, 2)],

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
@@ -269,6 +270,25 @@ def test_no_two_calls_share_a_default() -> None:
     assert [one is other for one, other in zip(first, second, strict=True)] == [False] * 6 + [True] * 2
 
 
+class Opts:
+    """A class of nobody's kind."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+
+def test_no_two_calls_share_an_object() -> None:
+    """Instances of any class are new in each call, and so is what lies in a tuple; what holds nothing is a mark."""
+    mark, opts = type("Mark", (), {})(), Opts()
+
+    def f(a: Any = opts, b: tuple[Any, ...] = (1, [2]), c: Any = mark, d: Any = Opts) -> Any:
+        a.seen.append(1)
+        b[1].append(3)
+        return a.seen, b, c, d
+
+    assert [call(f, {}), call(f, {})] == [([1], (1, [2, 3]), mark, Opts)] * 2
+
+
 def test_no_two_calls_share_an_argument() -> None:
     """The same checked arguments, as of a rerun, are new in each call."""
 
@@ -411,6 +431,12 @@ def many(n: int) -> Iterator[int]:
     yield n
 
 
+LOCK = threading.Lock()
+
+
+def waiting(a: Any = LOCK) -> None: ...
+
+
 async def many_later(n: int) -> AsyncIterator[int]:
     """Yields them later."""
     yield n
@@ -436,6 +462,11 @@ WRONG: list[tuple[Any, str]] = [
     (
         strange,
         "parameter a: its type has no schema: complex has no JSON Schema; use a dataclass, or a type of JSON",
+    ),
+    (
+        waiting,
+        "parameter a: its default can't be copied for each call: cannot pickle '_thread.lock' object; "
+        "make it in the function, and let None stand for it",
     ),
     (many, "it yields, so that calling it does nothing; return a list"),
     (functools.partial(many_later, 1), "it yields, so that calling it does nothing; return a list"),

@@ -28,7 +28,7 @@ from jsonschema import Draft202012Validator
 from msgspec import Meta
 from typing_extensions import TypeAliasType
 
-from loopmachine.tools.shapes import NoSchema
+from loopmachine.tools.notes import NoSchema
 from loopmachine.tools.standins import hook
 from loopmachine.tools.types import Types
 from tests.test_tools_records import (
@@ -80,6 +80,16 @@ class Others:
 class Shares(enum.Enum):
     HALF = 0.5
     QUARTER = 0.25
+
+
+class Steps(enum.Enum):
+    ONE = 1
+    HALF = 0.5
+
+
+class Pairs(enum.Enum):
+    LOW = (1, 2)
+    HIGH = (3, 4)
 
 
 class Rights(enum.Flag):
@@ -257,6 +267,10 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (Row2[int], {"$ref": "#/$defs/Row2"}, [1, 2], (1, 2)),
     (Mixed, {"enum": [None, 0.5, "t", [1, 2], 2**70], "description": "Any values."}, [1, 2], Mixed.PAIR),
     (Shares, {"type": "number", "enum": [0.5, 0.25]}, 0.25, Shares.QUARTER),
+    (Steps, {"type": "number", "enum": [1, 0.5]}, 1, Steps.ONE),
+    (Pairs, {"type": "array", "enum": [[1, 2], [3, 4]]}, [3, 4], Pairs.HIGH),
+    (Literal[1, Steps.HALF], {"type": "number", "enum": [1, 0.5]}, 0.5, Steps.HALF),
+    (Literal[1, True], {"enum": [1, True]}, True, True),
     (Rights, {"type": "integer", "enum": [1, 2]}, 2, Rights.WRITE),
     (Many, {"type": "integer", "enum": [1, 2**64]}, 2**64, Many.MANY),
     (list[Mood], {"type": "array", "items": {"type": "string", "enum": ["z", "a"]}}, ["a"], [Mood.DOWN]),
@@ -401,6 +415,11 @@ OWN = "use a dataclass, or a type of JSON"
         (
             Annotated[str, annotated_types.Ge(1)],
             "Can only set `ge` on a numeric type - type `typing.Annotated[str, msgspec.Meta(ge=1)]` is invalid",
+            CONVERT,
+        ),
+        (
+            Annotated[int, Meta(pattern="a")],
+            "Can only set `pattern` on a str type - type `typing.Annotated[int, msgspec.Meta(pattern='')]` is invalid",
             CONVERT,
         ),
         (dict[Point, int], "the names in an object are text or numbers", CONVERT),

@@ -18,7 +18,7 @@ from loopmachine.tools.nodes import examine
 from loopmachine.tools.reading import DEEPEST, TOO_DEEP, NotJson, depth, hazards, parse
 from loopmachine.tools.words import cut, printable, said_by, show
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=float).encode  # of what is Rounded
 _PLACE: Constant = re.compile(r"(.*) - at `(?:key` in `)?\$([^`]*)`", re.DOTALL)
 
 
@@ -64,9 +64,7 @@ class Arguments:
 
     def _wholly(self, text: str) -> tuple[str | None, str]:
         try:
-            value, odd = read(text)
-            value, faults = (value, odd) if odd else examine(self._node, value)
-            faults = list(faults) or list(hazards(value))  # text that was read as a list may have made it deep
+            value, faults = self._examined(read(text))
             if faults:
                 return None, self._sentence([str(fault) for fault in faults])
             checked = _encode(value).decode()
@@ -78,6 +76,17 @@ class Arguments:
             return None, self._sentence([TOO_DEEP])
         except Exception as error:  # what the schema can't say: a class refuses its values
             return None, self._sentence([refusal(error)])
+
+    def _examined(self, value: Any) -> tuple[Any, Sequence[Fault]]:
+        """The value as it is to be taken, and all that is wrong with it, each mistake once."""
+        odd = list(islice(hazards(value), MOST_FAULTS))
+        try:
+            value, faults = examine(self._node, value)
+        except RecursionError:  # too deep to be looked at; the odd ones tell that
+            return value, odd or [Fault((), TOO_DEEP)]
+        if not odd and not faults:
+            odd = list(islice(hazards(value), MOST_FAULTS))  # text that was read as a list may have made it deep
+        return value, [*faults, *beside(faults, odd)]
 
     def _sentence(self, told: Sequence[str]) -> str:
         more = ["and there may be more"] if len(told) >= MOST_FAULTS else []
@@ -96,26 +105,32 @@ def refusal(error: Exception) -> str:
     return f"{places.removeprefix('.') or 'the arguments'}: {said}"
 
 
-def read(text: str) -> tuple[Any, list[Fault]]:
-    """The object that the text holds, and what of it can't be kept. Raises NotJson or RecursionError.
+def beside(faults: Sequence[Fault], odd: Sequence[Fault]) -> list[Fault]:
+    """The odd ones without those that the faults tell of: at the same place, or around it a value of another kind."""
+    told = {fault.path for fault in faults}
+    foreign = {fault.path for fault in faults if fault.foreign}
+
+    def is_told(one: Fault) -> bool:
+        return one.path in told or any(one.path[:end] in foreign for end in range(len(one.path)))
+
+    return [one for one in odd if not (one.foreign and is_told(one))]
+
+
+def read(text: str) -> Any:
+    """What the text holds. Raises NotJson or RecursionError.
 
     Three things are done that lose nothing: a code fence around the text is taken off, blank is no arguments, and
     an object written inside a JSON string is taken out of it, once.
     """
     text = unfenced(text)
-    value, doubles = parse(text) if text else ({}, [])
+    value = parse(text) if text else {}
     if isinstance(value, str):
         try:
-            inner, inner_doubles = parse(value)
+            inner = parse(value)
         except (NotJson, RecursionError):
-            inner, inner_doubles = None, []
-        if isinstance(inner, dict):
-            value, doubles = inner, inner_doubles
-    faults = [Fault((), f"the name {show(name)} is given twice in one object") for name in dict.fromkeys(doubles)]
-    faults += islice(hazards(value), MOST_FAULTS)
-    if not isinstance(value, dict):
-        faults.insert(0, Fault((), f"{show(value)} where an object is wanted"))
-    return value, faults
+            inner = None
+        return inner if isinstance(inner, dict) else value
+    return value
 
 
 def unfenced(text: str) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import datetime
 import inspect
 import sys
 import typing
-from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, MutableSet
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NotRequired, Required, TypeVar
 from typing import Final as Constant
 
 import attrs
 from msgspec import NODEFAULT
 
+_FIXED: Constant = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo)
 _RECORDS: Constant = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
-_CHANGING: Constant = (MutableSequence, MutableMapping, MutableSet)
 
 
 @attrs.frozen
@@ -41,12 +43,21 @@ def is_model(cls: Any) -> bool:
     return isinstance(cls, type) and hasattr(cls, "__pydantic_validator__")
 
 
-def can_change(value: Any) -> bool:
-    """Whether who gets the value could change it for others that have it."""
-    if isinstance(value, tuple | frozenset):
-        return any(map(can_change, value))
-    cls = type(value)
-    return isinstance(value, _CHANGING) or is_model(cls) or any(hasattr(cls, mark) for mark in _RECORDS)
+def fresh(default: Any) -> Callable[[], Any] | None:
+    """What makes a default anew, where who gets it could change it for others. Raises what copying it raises.
+
+    An object that holds nothing is a mark, told by its identity: it stays itself.
+    """
+    if isinstance(default, _FIXED) or (isinstance(default, frozenset) and not any(map(fresh, default))):
+        return None
+    if copy.deepcopy(default) is default or (not hasattr(default, "__deepcopy__") and _holds_nothing(default)):
+        return None
+    return lambda: copy.deepcopy(default)
+
+
+def _holds_nothing(value: Any) -> bool:
+    made_of: tuple[object, ...] = value.__reduce_ex__(4)
+    return made_of[1:] == ((type(value),), None, None, None)
 
 
 def members(hint: Any, names: Mapping[str, Any]) -> Iterator[Member]:
@@ -82,11 +93,13 @@ def _parameters(cls: Any, hints: Mapping[str, Any]) -> Iterator[Member]:
 
 
 def _default(cls: Any, name: str, default: Any) -> Any:
-    """The default of a parameter; of a factory that makes an empty collection what it makes, else the factory."""
+    """The default of a parameter; of a factory that makes an empty collection what it makes, else a mark."""
     fields = getattr(cls, "__dataclass_fields__", {})
     made = {one.alias: one.default for one in getattr(cls, "__attrs_attrs__", ())}
     factory = getattr(fields.get(name) or made.get(name) or default, "default_factory" if fields else "factory", None)
-    return factory() if factory in (list, dict, set) else default
+    if factory in (list, dict, set):
+        return factory()
+    return _LEFT_OUT if factory is not None and hasattr(cls, "__struct_fields__") else default
 
 
 # --- hints ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import attrs
 from loopmachine.tools import nodes
 from loopmachine.tools.formats import FORMATS, fits
 from loopmachine.tools.nodes import Node
+from loopmachine.tools.patterns import BOUNDED, Unbounded, searcher
 from loopmachine.tools.words import cut, listed, show
 
 KINDS: Constant[dict[str, str]] = {
@@ -69,7 +70,14 @@ def _is_type(argument: Any) -> bool:
 def _is_pattern(argument: Any) -> bool:
     try:
         return isinstance(argument, str) and bool(re.compile(argument))
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
+def _is_bounded(pattern: str) -> bool:
+    try:
+        return searcher(pattern) is not None
+    except Unbounded:
         return False
 
 
@@ -143,7 +151,7 @@ LIMITS: Constant[dict[str, tuple[str, Callable[[Any, Any], object], str]]] = {
     "multipleOf": ("number", is_multiple, "a multiple of {}"),
     "minLength": ("string", lambda value, limit: len(value) >= limit, "text of at least {} characters"),
     "maxLength": ("string", lambda value, limit: len(value) <= limit, "text of at most {} characters"),
-    "pattern": ("string", lambda value, pattern: re.search(pattern, value), "text that the pattern {} matches"),
+    "pattern": ("string", lambda value, pattern: searcher(pattern)(value), "text that the pattern {} matches"),
     "format": ("string", lambda value, name: fits(name, value), "{}"),
     "contentEncoding": ("string", lambda value, name: fits(name, value), "{}"),
     "minItems": ("array", lambda value, limit: len(value) >= limit, "a list of at least {} items"),
@@ -219,6 +227,10 @@ class Compiler:
         if not test(argument):
             self.faults.append(f"{place}: it takes {wanted}, not {show(argument)}")
             return False
+        unbounded = [one for one in _patterns(keyword, argument) if not _is_bounded(one)]
+        if unbounded:
+            self.faults.append(f"{place}: {show(unbounded[0])} can't be matched in bounded time; {BOUNDED}")
+            return False
         return True
 
     def referred(self, reference: str, path: tuple[str, ...]) -> Node | None:
@@ -240,7 +252,8 @@ Path = tuple[str, ...]
 
 def _type(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
     if "type" in said:
-        node.checks.append(nodes.typed(_list(said["type"]), node))
+        node.kinds = _list(said["type"])
+        node.checks.append(nodes.typed(node.kinds, node))
 
 
 def _values(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
@@ -254,6 +267,7 @@ def _reference(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
     other = compiler.referred(said["$ref"], path) if "$ref" in said else None
     if other is not None:
         node.beside.append(other)
+        node.bases.append(other)
         node.checks.append(nodes.also(other))
 
 
@@ -284,8 +298,9 @@ def _structure(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
 
     if said.keys() & {"properties", "required", "patternProperties", "additionalProperties"}:
         known = each("properties")
+        node.tags = {name: found for name, one in said.get("properties", {}).items() if (found := _values_of(one))}
         patterns = each("patternProperties")
-        matching = [(re.compile(pattern).search, one) for pattern, one in patterns.items()]
+        matching = [(searcher(pattern), one) for pattern, one in patterns.items()]
         others = rest("additionalProperties")
         node.checks.append(nodes.properties(known, said.get("required", ()), matching, others))
         node.parts += [*known.values(), *patterns.values(), *([others] if others else [])]
@@ -301,11 +316,22 @@ def _unions(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
         found = [compiler.node(one, (*path, keyword)) for one in _list(said.get(keyword, []))]
         node.beside += found
         if keyword == "allOf":
+            node.bases += found
             node.checks += [nodes.also(one) for one in found]
         elif keyword == "not":
             node.checks += [nodes.unlike(one) for one in found]
         elif found:
             node.checks.append(nodes.union(found, node, single=keyword == "oneOf"))
+
+
+def _values_of(schema: Any) -> list[Any]:
+    """The values that a schema takes, if it names them."""
+    said: Said = schema if isinstance(schema, Mapping) else {}
+    return [*said.get("enum", [said["const"]] if "const" in said else [])]
+
+
+def _patterns(keyword: str, argument: Any) -> list[str]:
+    return [argument] if keyword == "pattern" else [*argument] if keyword == "patternProperties" else []
 
 
 def _list(argument: Any) -> list[Any]:
@@ -314,7 +340,7 @@ def _list(argument: Any) -> list[Any]:
 
 def words(said: Said, node: Node) -> str:
     """What a schema wants, in a few words."""
-    values = said.get("enum", [said["const"]] if "const" in said else [])
+    values = _values_of(said)
     if values:
         return ("one of " if len(values) > 1 else "") + listed(show(value) for value in values)
     if "format" in said:

@@ -5,6 +5,7 @@ What msgspec does not check exactly as ``nodes`` does is a piece, which its node
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import or_
@@ -16,6 +17,7 @@ import msgspec
 
 from loopmachine.tools.compiling import NOTES
 from loopmachine.tools.nodes import Examination, Node
+from loopmachine.tools.numerals import broken
 from loopmachine.tools.standins import StandIn, hook
 
 _LIMITS: Constant[dict[str, dict[str, str]]] = {
@@ -23,7 +25,7 @@ _LIMITS: Constant[dict[str, dict[str, str]]] = {
     "number": {},
     "boolean": {},
     "null": {},
-    "string": {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"},
+    "string": {"minLength": "min_length", "maxLength": "max_length"},
     "array": {"minItems": "min_length", "maxItems": "max_length"},
 }
 _TYPES: Constant[dict[str, Any]] = {
@@ -45,9 +47,9 @@ class Piece:
 
     node: Node
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any, look: Examination) -> Any:
         """The value as the schema takes it, not coerced."""
-        taken, faults = Examination().at(self.node, value)
+        taken, faults = look.at(self.node, value)
         if faults:
             raise ValueError
         return taken
@@ -58,7 +60,7 @@ def reader(schema: Mapping[str, Any], node: Callable[[Any], Node]) -> msgspec.js
 
     It does not see names that are given twice. ``node`` gives the nodes of the schema's parts.
     """
-    return msgspec.json.Decoder(_Types(schema, node).of(schema), dec_hook=hook)
+    return msgspec.json.Decoder(_Types(schema, node).of(schema), dec_hook=hook, float_hook=broken)
 
 
 @attrs.frozen
@@ -104,6 +106,8 @@ class _Types:
         return self._plain(shared[name], (*above, reference))
 
     def _limited(self, kind: str, said: dict[str, Any], above: tuple[str, ...]) -> Any:
+        if (kind, said) == ("string", {"format": "date"}):  # the one format that msgspec writes as it was
+            return datetime.date
         one = _TYPES.get(kind)
         if kind == "array":
             one = list[self.of(said.pop("items", True), above)]  # type: ignore[misc]  # a type made at run time

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from typing import Final as Constant
 
 import attrs
 
-from loopmachine.tools.words import cut, printable, quoted, show
+from loopmachine.tools.words import cut, near, printable, quoted, show
 
 MOST_FAULTS: Constant = 20  #: that are told at once
 
@@ -19,8 +19,13 @@ class Fault:
     """What is wrong at a place. ``foreign``: the value is of another kind than is wanted."""
 
     path: tuple[str | int, ...]
-    text: str
+    said: str | Callable[[], str]  #: unions find many faults of which nobody is told: no words are made of those
     foreign: bool = False
+
+    @property
+    def text(self) -> str:
+        """What is wrong, in words."""
+        return self.said if isinstance(self.said, str) else self.said()
 
     def __str__(self) -> str:
         return f"{where(self.path)}: {self.text}"
@@ -45,9 +50,13 @@ def where(path: Iterable[str | int]) -> str:
 
 def under(step: str | int, faults: Faults) -> list[Fault]:
     """The faults of a part, seen from the whole."""
-    return [Fault((step, *fault.path), fault.text, fault.foreign) for fault in faults]
+    return [Fault((step, *fault.path), fault.said, fault.foreign) for fault in faults]
 
 
-def instead(value: Any, wanted: str, more: str = "", *, foreign: bool = False) -> list[Fault]:
-    """One fault: the value that stands where something else is wanted."""
-    return [Fault((), f"{show(value)} where {wanted} is wanted{more}", foreign)]
+def instead(value: Any, wanted: str, known: Sequence[str] = (), *, foreign: bool = False) -> list[Fault]:
+    """One fault: the value that stands where something else is wanted, perhaps one of the known names."""
+
+    def said() -> str:
+        return f"{show(value)} where {wanted} is wanted{near(value, known) if isinstance(value, str) else ''}"
+
+    return [Fault((), said, foreign)]

@@ -12,6 +12,7 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.tools.faults import MOST_FAULTS, NONE, Fault, Faults, instead, under
+from loopmachine.tools.numerals import Unreadable
 from loopmachine.tools.reading import READINGS, identity
 from loopmachine.tools.words import listed, near, quoted, show
 
@@ -22,12 +23,15 @@ _CONTAINERS: Constant = (dict, list)
 class Node:
     """A schema's checks, in order, and the nodes that it applies to the same value and to parts of it."""
 
-    __slots__ = ("_wanted", "beside", "checks", "parts", "words")
+    __slots__ = ("_wanted", "bases", "beside", "checks", "kinds", "parts", "tags", "words")
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
         self.beside: list[Node] = []
+        self.bases: list[Node] = []  #: those beside it that each must accept the value
         self.parts: list[Node] = []
+        self.kinds: Sequence[str] = ()  #: of the values that it may take; none: of any
+        self.tags: dict[str, list[Any]] = {}  #: the values of each name that takes only some, such as a type
         self.words: Callable[[], str] = lambda: "a value"
         self._wanted = ""
 
@@ -39,20 +43,28 @@ class Node:
 
 
 class Examination:
-    """One look at a value. What a node says of a list or an object is kept: unions ask for it many times."""
+    """One look at a value. What a node says of a list or an object is kept: unions ask for it many times.
 
-    __slots__ = ("coercing", "seen", "strict")
+    So is what it reads from text, by the text, as each type of a union reads lists and objects of its own from it.
+    """
+
+    __slots__ = ("coercing", "known", "seen", "strict")
 
     def __init__(self, *, coercing: bool = False) -> None:
         self.coercing = coercing
         self.strict: Examination = Examination() if coercing else self
-        self.seen: dict[tuple[int, int], tuple[Any, tuple[Any, Faults]]] = {}
+        self.known: dict[int, str] = {}  #: the identities of what is taken, which ``seen`` keeps alive
+        self.seen: dict[tuple[int, int | str], tuple[Any, tuple[Any, Faults]]] = {}
 
     def at(self, node: Node, value: Any) -> tuple[Any, Faults]:
         """The value as it is to be taken, and what is wrong with it."""
-        if not isinstance(value, _CONTAINERS):
+        key: tuple[int, int | str]
+        if isinstance(value, _CONTAINERS):
+            key = (id(node), id(value))
+        elif self.coercing and isinstance(value, str):
+            key = (id(node), value)
+        else:
             return self._through(node, value)
-        key = (id(node), id(value))
         if key not in self.seen:
             self.seen[key] = (value, self._through(node, value))  # holding the value keeps its id its own
         return self.seen[key][1]
@@ -110,9 +122,15 @@ _KINDS: Constant[dict[str, Any]] = {
 
 
 def typed(kinds: Sequence[str], node: Node) -> Check:
-    """``type``: one of these kinds, or text that reads as one of them; no text reads as two different values."""
+    """``type``: one of these kinds, or text that reads as one of them; no text reads as two different values.
+
+    A number that can't be kept passes for one: whoever reads it tells why it can't.
+    """
+    numeric = "number" in kinds or "integer" in kinds
 
     def check(look: Examination, value: Any) -> tuple[Any, Faults]:
+        if numeric and isinstance(value, Unreadable):
+            return value, NONE
         for kind in kinds:
             if has_kind(kind, value):
                 whole = kind == "integer" and isinstance(value, float) and "number" not in kinds
@@ -139,7 +157,7 @@ def one_of_values(members: Sequence[Any], node: Node) -> Check:
             for reading in (*READINGS["number"](value), *READINGS["boolean"](value)):
                 if identity(reading) in known:
                     return known[identity(reading)], NONE
-        return value, instead(value, node.wanted, near(value, names) if isinstance(value, str) else "")
+        return value, instead(value, node.wanted, names)
 
     return check
 
@@ -239,7 +257,7 @@ def _missing(name: str, nodes: Mapping[str, Node]) -> Fault:
 
 
 def _unknown(name: str, free: Sequence[str], nodes: Iterable[str]) -> Fault:
-    return Fault((name,), f"there is no {quoted(name)} here{near(name, free)}; known names: {listed(nodes)}")
+    return Fault((name,), lambda: f"there is no {quoted(name)} here{near(name, free)}; known names: {listed(nodes)}")
 
 
 def also(node: Node) -> Check:
@@ -257,22 +275,60 @@ def unlike(node: Node) -> Check:
 
 
 def union(options: Sequence[Node], node: Node, *, single: bool) -> Check:
-    """``anyOf`` and ``oneOf`` (``single``): what one accepts as it is goes before what one can be coerced to."""
+    """``anyOf`` and ``oneOf`` (``single``): what one accepts as it is goes before what one can be coerced to.
+
+    Of what nothing takes the faults are told that the type of it has which its tag names, or else the nearest one.
+    """
 
     def check(look: Examination, value: Any) -> tuple[Any, Faults]:
         for eye in (look.strict, look) if look.coercing else (look,):
-            told = [eye.at(option, value) for option in options]
-            fitting = [taken for taken, faults in told if not faults]
-            if eye.coercing:
-                fitting = list({identity(taken): taken for taken in fitting}.values())
+            told = [(one, *eye.at(one, value)) for one in options if eye.coercing or may_take(one, value)]
+            fitting = [taken for _, taken, faults in told if not faults]
+            if eye.coercing and len(fitting) > 1:
+                fitting = list({identity(taken, look.known): taken for taken in fitting}.values())
             if len(fitting) > 1 and (single or eye.coercing):
                 return value, [Fault((), f"{show(value)} can be taken in {len(fitting)} ways: {node.wanted}")]
             if fitting:
                 return next((taken for taken in fitting if taken is value), fitting[0]), NONE
-        near_misses = [faults for _, faults in told if not _foreign(faults)]
-        return value, min(near_misses, key=len) if near_misses else instead(value, node.wanted, foreign=True)
+        misses = [(one, faults) for one, _, faults in told if not _foreign(faults)]
+        if not misses:
+            return value, instead(value, node.wanted, foreign=True)
+        return value, _by_tag(misses, value) or min((faults for _, faults in misses), key=len)
 
     return check
+
+
+def may_take(node: Node, value: Any) -> bool:
+    """Whether a value is of a kind that is taken as it is: a quick look that finds no words for what is not."""
+    kinds = not node.kinds or isinstance(value, Unreadable) or any(has_kind(kind, value) for kind in node.kinds)
+    return kinds and all(may_take(base, value) for base in node.bases)
+
+
+def _by_tag(misses: Sequence[tuple[Node, Faults]], value: Any) -> Faults:
+    """The faults that tell of a value what its tag asks for: a name whose values tell types apart. None: no tag."""
+    tags = [tags_of(option) for option, _ in misses]
+    for name in tags[0] if len(misses) > 1 and isinstance(value, dict) else ():
+        known = [identity(one) for of_type in tags for one in of_type.get(name, ())]
+        if not all(name in of_type for of_type in tags) or len({*known}) < len(known):
+            continue
+        for of_type, (_, faults) in zip(tags, misses, strict=True):
+            if name in value and identity(value[name]) in map(identity, of_type[name]):
+                return faults
+        if all(any(fault.path == (name,) for fault in faults) for _, faults in misses):
+            return under(name, _untagged(value, name, [one for of_type in tags for one in of_type[name]]))
+    return NONE
+
+
+def _untagged(value: Mapping[str, Any], name: str, known: Sequence[Any]) -> Faults:
+    wanted = f"one of {listed(map(show, known))}"
+    if name not in value:
+        return [Fault((), f"missing; {wanted} is wanted")]
+    return instead(value[name], wanted, [one for one in known if isinstance(one, str)])
+
+
+def tags_of(node: Node) -> dict[str, list[Any]]:
+    """The names of a type that take only some values."""
+    return node.tags or next((found for other in node.bases if (found := tags_of(other))), {})
 
 
 def _foreign(faults: Faults) -> bool:

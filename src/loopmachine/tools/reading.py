@@ -3,60 +3,52 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from typing import Any
 from typing import Final as Constant
 
-import attrs
-
+from loopmachine.tools import numerals
 from loopmachine.tools.faults import Fault
-from loopmachine.tools.words import cut, quoted, show
+from loopmachine.tools.numerals import Unreadable
+from loopmachine.tools.words import quoted, show
 
 DEEPEST: Constant = 64  #: levels of lists and objects in each other
 
-_SMALLEST: Constant = 400  #: digits after the point that are looked at
 _STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _BRACKETS = re.compile(r"[][{}]")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-
-
-@attrs.frozen
-class Unreadable:
-    """A number that JSON does not have or that can't be kept, as it was written."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class NotJson(ValueError):
     """Text that is no JSON; the sentence says where."""
 
 
-def parse(text: str) -> tuple[Any, list[str]]:
-    """The value, and the names that an object in it gives twice. A number that can't be kept becomes Unreadable.
+class Doubled(dict[str, Any]):
+    """An object that gives names twice: the last that it gives for each."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.doubles = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else Doubled(pairs)
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=numerals.whole, parse_float=numerals.broken, parse_constant=Unreadable
+).decode
+
+
+def parse(text: str) -> Any:
+    """The value. A number that can't be kept becomes Unreadable, an object that gives a name twice is Doubled.
 
     Raises NotJson, and RecursionError for lists and objects that nest deeper than Python can read.
     """
-    doubles: list[str] = []
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(found)
-        if len(made) != len(found):
-            names = Counter(name for name, _ in found)
-            doubles.extend(name for name, times in names.items() if times > 1)
-        return made
-
     try:
-        decode = json.JSONDecoder(
-            object_pairs_hook=pairs, parse_int=_whole, parse_float=_broken, parse_constant=Unreadable
-        ).decode
-        return decode(text), doubles
+        return _decode(text)
     except json.JSONDecodeError as wrong:
         around = quoted(text[max(0, wrong.pos - 20) : wrong.pos + 20])
         raise NotJson(f"{wrong.msg.removesuffix(' at')} at character {wrong.pos}, near {around}") from None
@@ -74,32 +66,25 @@ def depth(text: str) -> int:
     return deepest
 
 
-def _whole(digits: str) -> int | Unreadable:
-    try:
-        return int(digits)
-    except ValueError:  # Python reads at most 4300 digits
-        return Unreadable(digits)
-
-
-def _broken(digits: str) -> float | Unreadable:
-    number = float(digits)
-    return number if math.isfinite(number) else Unreadable(digits)
-
-
 def hazards(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Fault]:
-    """What of a parsed value can be given to no tool and no wire: odd numbers, halves of characters, depth."""
+    """What of a parsed value can be given to no tool and no wire: odd numbers and names, halves of characters, depth.
+
+    Foreign is what a look at the schema may tell of too: a value, or a name, by the path of what is named so.
+    """
     if isinstance(value, Unreadable):
-        yield Fault(path, f"{cut(value.text)} where a finite number of at most 4300 digits is wanted")
+        yield Fault(path, f"{show(value)} where a finite number of at most 4300 digits is wanted", foreign=True)
     elif isinstance(value, str):
         if _broken_text(value):
-            yield Fault(path, f"{show(value)} holds half of a character, a lone surrogate")
+            yield Fault(path, f"{show(value)} holds half of a character, a lone surrogate", foreign=True)
     elif isinstance(value, list | dict):
         if len(path) >= DEEPEST:
             yield Fault(path[:3], TOO_DEEP)
             return
+        for name in getattr(value, "doubles", ()):
+            yield Fault(path, f"the name {show(name)} is given twice in one object")
         for step, part in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(step, str) and _broken_text(step):
-                yield Fault(path, f"the name {show(step)} holds half of a character, a lone surrogate")
+                yield Fault((*path, step), "the name holds half of a character, a lone surrogate", foreign=True)
             yield from hazards(part, (*path, step))
 
 
@@ -113,38 +98,30 @@ def _broken_text(text: str) -> bool:
     return False
 
 
-def identity(value: Any) -> str:
-    """Text that is the same for values that JSON Schema takes for equal: 1 and 1.0, not 1 and true."""
+def identity(value: Any, known: dict[int, str] | None = None) -> str:
+    """Text that is the same for values that JSON Schema takes for equal: 1 and 1.0, not 1 and true.
+
+    ``known`` keeps those of lists and objects by their ids, for values that stay alive as long as it.
+    """
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, list):
-        return f"[{','.join(map(identity, value))}]"
-    if isinstance(value, dict):
-        return f"{{{','.join(sorted(f'{json.dumps(name)}:{identity(part)}' for name, part in value.items()))}}}"
-    return json.dumps(value)
+    if not isinstance(value, list | dict):
+        return json.dumps(value, default=repr)
+    known = {} if known is None else known
+    if id(value) not in known:
+        known[id(value)] = _listed(value, known) if isinstance(value, list) else _named(value, known)
+    return known[id(value)]
+
+
+def _listed(value: list[Any], known: dict[int, str]) -> str:
+    return f"[{','.join(identity(part, known) for part in value)}]"
+
+
+def _named(value: dict[str, Any], known: dict[int, str]) -> str:
+    return f"{{{','.join(sorted(f'{json.dumps(name)}:{identity(part, known)}' for name, part in value.items()))}}}"
 
 
 # --- what text can be read as, by the JSON Schema type that is wanted: no reading, or one -----------------
-
-
-def _read_number(text: str) -> list[Any]:
-    text = text.strip()
-    if not _NUMBER.fullmatch(text):
-        return []
-    number = _whole(text) if text.lstrip("-").isdigit() else _broken(text)
-    return [] if isinstance(number, Unreadable) else [number]
-
-
-def _read_whole(text: str) -> list[Any]:
-    found = _read_number(text)
-    if not found or isinstance(found[0], int):
-        return found
-    exact = Decimal(text.strip())  # a float would lose digits
-    exponent = exact.as_tuple().exponent
-    if not isinstance(exponent, int) or exponent < -_SMALLEST:
-        return []
-    over, under = exact.as_integer_ratio()
-    return [over] if under == 1 else []
 
 
 def _read_boolean(text: str) -> list[Any]:
@@ -156,10 +133,10 @@ def _read_structure(opening: str) -> Callable[[str], list[Any]]:
         if not text.lstrip().startswith(opening):
             return []
         try:
-            value, doubles = parse(text)
+            value = parse(text)
         except (NotJson, RecursionError):
             return []
-        return [] if doubles or any(hazards(value)) else [value]
+        return [] if any(hazards(value)) else [value]
 
     return read
 
@@ -169,8 +146,8 @@ def _read_nothing(text: str) -> list[Any]:
 
 
 READINGS: Constant[dict[str, Callable[[str], list[Any]]]] = {
-    "integer": _read_whole,
-    "number": _read_number,
+    "integer": numerals.read_whole,
+    "number": numerals.read,
     "boolean": _read_boolean,
     "array": _read_structure("["),
     "object": _read_structure("{"),

@@ -7,7 +7,6 @@ an Enum and a Literal may hold any values that JSON has. What msgspec does as we
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import json
@@ -23,13 +22,13 @@ import msgspec
 from msgspec import NODEFAULT, UNSET
 from msgspec import inspect as mi
 
-from loopmachine.tools.classes import can_change, is_listed, is_model, is_record, meaning, members
-from loopmachine.tools.nodes import Node, accepts
+from loopmachine.tools.classes import fresh, is_listed, is_model, is_record, meaning, members
+from loopmachine.tools.nodes import Examination, Node
+from loopmachine.tools.notes import NoSchema, flat, is_pydantics, limits, named, predicates
 from loopmachine.tools.reading import identity
 from loopmachine.tools.standins import StandIn, convert
+from loopmachine.tools.words import show
 
-#: What a note in Annotated says of a value, in the words of msgspec, annotated-types and pydantic.
-_LIMITS: Constant = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 _KINDS: Constant[dict[type[mi.Type], list[Any]]] = {
     mi.AnyType: [object],
     mi.UnionType: [object],
@@ -42,14 +41,6 @@ _KINDS: Constant[dict[type[mi.Type], list[Any]]] = {
     mi.DictType: [dict],
 }
 _WRITTEN: Constant[dict[type, list[Any]]] = {type(None): [None], bool: [bool], int: [int, float]}
-
-
-class NoSchema(TypeError):
-    """A type that no JSON Schema describes; the sentence says which, ``remedy`` what to write instead."""
-
-    def __init__(self, why: str, remedy: str = "take a type that JSON has, and convert it in the tool") -> None:
-        super().__init__(why.replace("\n", " "))
-        self.remedy = remedy
 
 
 @contextlib.contextmanager
@@ -74,6 +65,7 @@ class Field:
     name: str
     shape: Any
     default: Any = NODEFAULT
+    anew: Callable[[], Any] | None = None  #: makes a default that one instance could change for another
 
     @property
     def required(self) -> bool:
@@ -89,25 +81,27 @@ class Record:
     listed: bool
     fields: list[Field] = attrs.field(factory=list)
     _given: Any = None  #: a struct of what JSON gives of it
-    _shared: list[Field] = attrs.field(factory=list)
+    _arguments: list[str] = attrs.field(factory=list)  #: of the fields of that, in order
+    _shared: list[tuple[str, Callable[[], Any]]] = attrs.field(factory=list)  #: makes defaults that must not be shared
 
     def fill(self, fields: Iterable[Field]) -> None:
         """Take the fields, which may hold the class itself."""
         self.fields = list(fields)
-        self._shared = [one for one in self.fields if can_change(one.default)]
+        self._arguments = [one.argument for one in self.fields]
+        self._shared = [(one.argument, one.anew) for one in self.fields if one.anew is not None]
         names = {f"f{place}": one.name for place, one in enumerate(self.fields)}
         held = [
             (name, one.shape, *([] if one.required else [UNSET])) for name, one in zip(names, self.fields, strict=True)
         ]
         self._given = msgspec.defstruct("Given", held, kw_only=True, array_like=self.listed, rename=names)
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any, look: Examination) -> Any:
         """An instance, made by the class itself."""
-        given = zip(self.fields, msgspec.structs.astuple(convert(value, self._given)), strict=True)
-        named = {one.argument: held for one, held in given if held is not UNSET and one.argument}
-        for one in self._shared:
-            if one.argument not in named:  # one instance must not see what was done to another
-                named[one.argument] = copy.deepcopy(one.default)
+        given = zip(self._arguments, msgspec.structs.astuple(convert(value, self._given, look)), strict=True)
+        named = {argument: held for argument, held in given if held is not UNSET and argument}
+        for argument, anew in self._shared:
+            if argument not in named:
+                named[argument] = anew()
         return self.cls(**named)
 
 
@@ -116,12 +110,13 @@ class Forms:
     """A union: a value is read as the first of its types that takes it as it is."""
 
     shapes: list[Any]
-    judged: Callable[[], list[Node]]
+    judged: Callable[[], list[Node]]  #: the nodes of the shapes, known when all schemas are
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any, look: Examination) -> Any:
         """The value as one of the types."""
-        fitting = (shape for shape, node in zip(self.shapes, self.judged(), strict=True) if accepts(node, value))
-        return convert(value, next(fitting, self.shapes[-1]))
+        judged = zip(self.shapes, self.judged(), strict=True)
+        fitting = (shape for shape, node in judged if not look.at(node, value)[1])
+        return convert(value, next(fitting, self.shapes[-1]), look)
 
 
 @attrs.frozen
@@ -132,7 +127,7 @@ class Values:
     values: list[Any]
     members: dict[str, Any]
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any, look: Examination) -> Any:
         """The member of a value."""
         return self.members[identity(value)]
 
@@ -144,19 +139,19 @@ class Alias:
     name: str
     shape: Any = None
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any, look: Examination) -> Any:
         """The value as the type that is named."""
-        return convert(value, self.shape)
+        return convert(value, self.shape, look)
 
 
 @attrs.frozen
 class Model:
-    """A class of pydantic's, which describes and checks itself."""
+    """A class of pydantic's, or a hint with notes of its own, which it describes and checks itself."""
 
     cls: Any
     adapter: Any
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any, look: Examination) -> Any:
         """An instance. Raises ValueError in the model's words."""
         from pydantic import ValidationError
 
@@ -167,15 +162,31 @@ class Model:
             raise ValueError("; ".join(told)) from error
 
 
+@attrs.frozen
+class Tested:
+    """A type whose values must pass tests that are no limits."""
+
+    shape: Any
+    tests: list[Callable[[Any], object]]
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """The value. Raises ValueError for one that does not pass."""
+        made = convert(value, self.shape, look)
+        for test in self.tests:
+            if not test(made):
+                raise ValueError(f"{show(value)} does not pass {named(test)}")
+        return made
+
+
 # --- from hints to shapes ---------------------------------------------------------------------------------
 
 
 @attrs.define
 class Shapes:
-    """Makes shapes. ``names``: where the hints of local classes are looked up; ``judge`` makes the node of a shape."""
+    """Makes shapes. ``names``: where the hints of local classes are looked up; ``judge`` makes the nodes of shapes."""
 
     names: Mapping[str, Any]
-    judge: Callable[[Any], Node]
+    judge: Callable[[list[Any]], list[Node]]
     orders: dict[frozenset[tuple[type, Any]], tuple[Any, ...]] = attrs.field(factory=dict)  #: of Literals, as written
     _made: dict[Any, Any] = attrs.field(factory=dict)
 
@@ -187,7 +198,7 @@ class Shapes:
         """The shape of a hint. Raises NoSchema, or what msgspec or typing say of it."""
         origin, parts = typing.get_origin(hint), typing.get_args(hint)
         if origin is Annotated:
-            return _noted(self.of(parts[0]), parts[1:])
+            return self._noted(hint, list(flat(parts[1:])))
         if origin in (typing.Final, Required, NotRequired):
             return self.of(parts[0])
         if origin is Literal:
@@ -204,6 +215,18 @@ class Shapes:
             return self._alias(hint)
         return self._class(hint, origin or hint, parts)
 
+    def _noted(self, hint: Any, notes: list[Any]) -> Any:
+        """The shape with what is noted of it; what only pydantic knows is left to pydantic."""
+        if any(map(is_pydantics, notes)):
+            return self._model(hint)
+        shape = self.of(typing.get_args(hint)[0])
+        told = [meta for note in notes for meta in limits(note)]
+        if any("pattern" in (meta.extra_json_schema or {}) for meta in told):
+            mi.type_info(Annotated[shape, msgspec.Meta(pattern="")])  # raises for what is no text
+        tests = [test for note in notes for test in predicates(note)]
+        noted = Annotated[(shape, *told)] if told else shape
+        return StandIn("Tested", Tested(noted, tests)) if tests else noted
+
     def _class(self, hint: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
         if is_model(cls):
             return self._model(cls)
@@ -219,7 +242,7 @@ class Shapes:
         if cls not in self._made:
             from pydantic import TypeAdapter
 
-            self._made[cls] = StandIn(cls.__name__, Model(cls, TypeAdapter(cls)))
+            self._made[cls] = StandIn(getattr(cls, "__name__", "Annotated"), Model(cls, TypeAdapter(cls)))
         return self._made[cls]
 
     def _record(self, hint: Any, cls: Any) -> Any:
@@ -239,7 +262,7 @@ class Shapes:
             raise NoSchema(f"{cls.__name__}: {error}", "define it where the class can see it") from error
         for one in found:
             with within(f"{cls.__name__}.{one.name}"):
-                yield Field(one.argument, one.name, self.field(one.hint, one.default), one.default)
+                yield Field(one.argument, one.name, self.field(one.hint, one.default), one.default, _anew(one.default))
 
     def _alias(self, hint: Any) -> Any:
         if hint not in self._made:
@@ -255,7 +278,14 @@ class Shapes:
     def _union(self, shapes: list[Any]) -> Any:
         if _is_told_apart(shapes):
             return _either(shapes)
-        return StandIn("Union", Forms(shapes, functools.cache(lambda: [self.judge(one) for one in shapes])))
+        return StandIn("Union", Forms(shapes, functools.cache(lambda: self.judge(shapes))))
+
+
+def _anew(default: Any) -> Callable[[], Any] | None:
+    try:
+        return fresh(default)
+    except Exception as error:
+        raise NoSchema(f"its default can't be copied for each instance: {error}", "give it a factory") from error
 
 
 def _is_told_apart(shapes: list[Any]) -> bool:
@@ -320,33 +350,3 @@ def holds(shape: Any, value: Any) -> bool:
     kind = getattr(shape, "kind", None)
     parts = (*typing.get_args(shape), *getattr(kind, "shapes", ()))
     return type(value) in (shape, getattr(kind, "hint", None)) or any(holds(part, value) for part in parts)
-
-
-# --- Annotated --------------------------------------------------------------------------------------------
-
-
-def _noted(shape: Any, notes: Iterable[Any]) -> Any:
-    """The shape with what is noted of it."""
-    told = [meta for note in notes for meta in _told(note)]
-    return Annotated[(shape, *told)] if told else shape
-
-
-def _told(note: Any) -> Iterator[msgspec.Meta]:
-    """A note as msgspec's own. Notes that are meant for others say nothing here."""
-    if isinstance(note, msgspec.Meta):
-        yield note
-        return
-    if isinstance(note, str):
-        yield msgspec.Meta(description=note)
-        return
-    if isinstance(note, type):
-        return
-    said = {limit: getattr(note, limit, None) for limit in _LIMITS}
-    texts = {"title": getattr(note, "title", None), "description": getattr(note, "description", None)}
-    said |= {name: text for name, text in texts.items() if isinstance(text, str)}
-    said = {name: one for name, one in said.items() if one is not None and not callable(one)}
-    if said:
-        yield msgspec.Meta(**said)
-    more = getattr(note, "metadata", ())  # where pydantic's Field keeps its limits
-    for one in more if isinstance(more, list) else ():
-        yield from _told(one)

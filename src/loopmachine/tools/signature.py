@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import inspect
 import types
@@ -16,9 +15,9 @@ import msgspec
 from msgspec import NODEFAULT
 
 from loopmachine.errors import InvalidTool
-from loopmachine.tools.classes import can_change
+from loopmachine.tools.classes import fresh
 from loopmachine.tools.context import Context
-from loopmachine.tools.shapes import NoSchema
+from loopmachine.tools.notes import NoSchema
 from loopmachine.tools.standins import hook
 from loopmachine.tools.texts import parsed
 from loopmachine.tools.types import Types
@@ -75,7 +74,7 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
             fields[parameter.name] = shape
         else:
             fields[parameter.name] = NotRequired[shape]
-            defaults |= _filled_in(parameter)
+            defaults |= _filled_in(parameter, name)
     whole = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return Signature(
         description,
@@ -201,11 +200,16 @@ def _decoder(fields: dict[str, Any]) -> Callable[[str], dict[str, Any]]:
     return decoder.decode
 
 
-def _filled_in(parameter: inspect.Parameter) -> dict[str, Callable[[], Any]]:
+def _filled_in(parameter: inspect.Parameter, name: str) -> dict[str, Callable[[], Any]]:
     """How the default of a parameter is made where Python can't fill it in well."""
     default = parameter.default
-    if can_change(default):  # one call must not see what another did to it
-        return {parameter.name: functools.partial(copy.deepcopy, default)}
+    try:
+        anew = fresh(default)  # one call must not see what another did to it
+    except Exception as error:
+        why = f"its default can't be copied for each call: {error}; make it in the function, and let None stand for it"
+        _refuse(name, parameter.name, why)
+    if anew is not None:
+        return {parameter.name: anew}
     if parameter.kind is parameter.POSITIONAL_ONLY:  # one after it may be given
         return {parameter.name: lambda: default}
     return {}

@@ -15,10 +15,11 @@ import attrs
 from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
-from loopmachine.tools.compiling import compiled
-from loopmachine.tools.formats import FORMATS
+from loopmachine.tools.compiling import Compiler, compiled
+from loopmachine.tools.modelling import branches, closed, renamed
 from loopmachine.tools.nodes import Node, accepts
-from loopmachine.tools.shapes import Alias, Forms, Model, NoSchema, Record, Shapes, Values, as_set, holds, plain, within
+from loopmachine.tools.notes import NoSchema
+from loopmachine.tools.shapes import Alias, Forms, Model, Record, Shapes, Tested, Values, as_set, holds, plain, within
 from loopmachine.tools.standins import StandIn
 from loopmachine.tools.texts import parsed
 
@@ -46,12 +47,20 @@ _LIMITS: Constant[dict[str, dict[str, str]]] = {
         "lt": "exclusiveMaximum",
         "multiple_of": "multipleOf",
     },
-    "string": {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"},
+    "string": {"min_length": "minLength", "max_length": "maxLength"},
     "array": {"min_length": "minItems", "max_length": "maxItems"},
     "object": {"min_length": "minProperties", "max_length": "maxProperties"},
 }
 _LIMITS["number"] = _LIMITS["integer"]
-_TYPE_NAMES: Constant = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_TYPE_NAMES: Constant = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+}
+_DEFS: Constant = "#/$defs/"
 _WHOLE_NAME: Constant = "^-?(0|[1-9][0-9]*)$"
 _NUMBER_NAME: Constant = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
@@ -65,10 +74,14 @@ class Types:
 
     names: Mapping[str, Any] = attrs.field(factory=dict)
     defs: dict[str, Schema] = attrs.field(factory=dict)
+    _models: dict[int, Schema] = attrs.field(factory=dict)
     _known: dict[int, str] = attrs.field(factory=dict)  #: the name in ``defs`` of what a stand-in stands for
+    _judged: list[Schema] = attrs.field(factory=list)
+    _compiler: Compiler = attrs.field(init=False)  #: one for all unions, so that what one finds of a value others know
     _shapes: Shapes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._compiler = Compiler({"$defs": self.defs})
         self._shapes = Shapes(self.names, self._judge)
 
     def shape(self, hint: Any, default: Any = NODEFAULT) -> Any:
@@ -91,22 +104,26 @@ class Types:
 
     def told(self, shape: Any, text: str, default: Any) -> Schema:
         """What a model is told of a parameter or field: a text, unless the hint has one; a default, if it fits."""
-        made, info = self.schema(shape), mi.type_info(shape)
+        made, info = self.schema(shape), mi.type_info(_untested(shape))
         own = (info.extra_json_schema or {}).get("description") if isinstance(info, mi.Metadata) else None
         described = {"description": own or text} if own or text else {}
         written = plain(default)
         fitting = written is not NODEFAULT and holds(shape, default) and accepts(self._node(made), written)
         return described | made | described | ({"default": written} if fitting else {})
 
-    def _judge(self, shape: Any) -> Node:
-        return self._node(self.schema(shape))
+    def _judge(self, shapes: list[Any]) -> list[Node]:
+        schemas = [self.schema(shape) for shape in shapes]
+        self._judged += schemas  # an id is a schema's own only while that lives
+        return [self._compiler.node(schema) for schema in schemas]
 
     def _node(self, schema: Schema) -> Node:
         return compiled({**schema, "$defs": self.defs})[0]
 
     def _of(self, info: mi.Type) -> Schema:
         if isinstance(info, mi.Metadata):
-            return {**self._of(info.type), **(info.extra_json_schema or {})}
+            more = info.extra_json_schema or {}
+            pattern = {"pattern": more["pattern"]} if "pattern" in more else {}
+            return self._of(info.type) | pattern | more
         if isinstance(info, mi.UnionType):
             return {"anyOf": [self._of(one) for one in info.types]}
         if isinstance(info, mi.LiteralType):
@@ -129,6 +146,8 @@ class Types:
             return self._referred(kind, kind.cls.__name__, lambda: self._record(kind))
         if isinstance(kind, Alias):
             return self._referred(kind, kind.name, lambda: self.schema(kind.shape))
+        if isinstance(kind, Tested):
+            return self.schema(kind.shape)
         if isinstance(kind, Forms):
             return {"anyOf": [self.schema(one) for one in kind.shapes]}
         if isinstance(kind, Values):
@@ -150,11 +169,23 @@ class Types:
         return _limited(schema | ({"propertyNames": names} if names else {}), info)
 
     def _model(self, model: Model) -> Schema:
-        schema: Schema = _closed(model.adapter.json_schema(ref_template="#/$defs/{model}"))
-        for name, shared in schema.pop("$defs", {}).items():
-            if self.defs.setdefault(name, shared) != shared:
-                raise NoSchema(f"two types are named {name}", "rename one")
-        return schema
+        """A model's own schema. Its parts go by other names than it gives them where those are taken."""
+        if id(model) not in self._models:
+            schema: Schema = closed(model.adapter.json_schema(ref_template=f"{_DEFS}{{model}}"))
+            parts = schema.pop("$defs", {})
+            if branches(schema, parts):
+                raise NoSchema(
+                    "pydantic tries every model of a union at every level, and this one holds itself",
+                    "tell its models apart with Field(discriminator=...), or take dataclasses",
+                )
+            taken = any(self.defs.get(name, part) != part for name, part in parts.items())
+            names: dict[str, str] = {}
+            for name in parts:
+                names[_DEFS + name] = _DEFS + (new := self._free_name(name) if taken else name)
+                self.defs.setdefault(new, {})  # holds the place
+            self.defs |= {names[_DEFS + name].removeprefix(_DEFS): renamed(part, names) for name, part in parts.items()}
+            self._models[id(model)] = renamed(schema, names)
+        return self._models[id(model)]
 
     def _referred(self, kind: Any, stem: str, make: Callable[[], Schema]) -> Schema:
         """A type by reference, so that it may hold itself."""
@@ -163,7 +194,7 @@ class Types:
             name = self._known[id(kind)] = self._free_name(re.sub(r"\W+", "_", stem))
             self.defs[name] = {}  # holds the place
             self.defs[name] = make()
-        return {"$ref": f"#/$defs/{name}"}
+        return {"$ref": f"{_DEFS}{name}"}
 
     def _free_name(self, stem: str) -> str:
         number = 1
@@ -187,6 +218,11 @@ class Types:
             "required": required,
             "additionalProperties": False,
         }
+
+
+def _untested(shape: Any) -> Any:
+    """A shape without the tests that its values must pass."""
+    return shape.kind.shape if isinstance(shape, StandIn) and isinstance(shape.kind, Tested) else shape
 
 
 def _leaf(info: mi.Type) -> Schema:
@@ -232,7 +268,7 @@ def _row(places: list[Schema], least: int) -> Schema:
 def _enum(values: Iterable[Any], cls: Any = None) -> Schema:
     members = list(values)
     kinds = {_TYPE_NAMES.get(type(member)) for member in members}
-    kind = kinds.pop() if len(kinds) == 1 else None
+    kind = "number" if kinds == {"integer", "number"} else kinds.pop() if len(kinds) == 1 else None
     return {**({"type": kind} if kind else {}), "enum": members, **_said_of(cls)[0]}
 
 
@@ -243,20 +279,3 @@ def _said_of(cls: Any) -> tuple[dict[str, str], dict[str, str]]:
         return {}, {}
     description, texts = parsed(text)
     return {"description": " ".join(description.split())} if description else {}, texts
-
-
-def _closed(schema: Any) -> Any:
-    """A pydantic schema with its objects closed, unless they say otherwise, and formats that pydantic checks itself."""
-    if isinstance(schema, list):
-        return [_closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    closed: Schema = {}
-    for keyword, argument in schema.items():
-        if keyword in ("properties", "$defs"):
-            closed[keyword] = {name: _closed(one) for name, one in argument.items()}
-        elif keyword != "format" or argument in FORMATS:
-            closed[keyword] = argument if keyword in ("default", "examples", "enum", "const") else _closed(argument)
-    if "properties" in closed:
-        closed.setdefault("additionalProperties", False)
-    return closed

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from typing import Final as Constant
 
+from loopmachine.tools.numerals import Rounded, Unreadable
+
 SHOWN: Constant = 80  #: characters of a value that a sentence shows
 LISTED: Constant = 50  #: names that a sentence lists
 NEAR: Constant = 60  #: characters of a name that is compared with others; comparing costs the square of it
@@ -26,6 +28,8 @@ def cut(text: str, at: int = SHOWN) -> str:
 
 def show(value: Any) -> str:
     """A value as JSON, cut at 80 characters; of a long one no more is written than is shown."""
+    if isinstance(value, Rounded | Unreadable):
+        return cut(value.text)
     if not isinstance(value, list | dict):
         return cut(printable(_encoder.encode(value[: SHOWN + 1] if isinstance(value, str) else value)))
     shown = ""
@@ -58,7 +62,7 @@ def listed(names: Iterable[str]) -> str:
 
 def near(name: str, known: Sequence[str]) -> str:
     """ "; did you mean 'x'?" for the nearest of the known names, blank where none is near."""
-    if len(name) > NEAR:
+    if len(name) > NEAR or not known:
         return ""
     short = [one for one in known[:500] if len(one) <= NEAR]
     same = {_letters(one): one for one in short}.get(_letters(name))

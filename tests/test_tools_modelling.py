@@ -1,0 +1,97 @@
+"""What is done to pydantic's schemas: their names among others, and unions that pydantic can't read in bounded time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Annotated, Any, Literal
+
+import pydantic
+import pytest
+from jsonschema import Draft202012Validator
+from typing_extensions import TypeAliasType
+
+from loopmachine.tools.notes import NoSchema
+from loopmachine.tools.types import Types
+from tests.test_tools_records import Someone
+
+Name = TypeAliasType("Name", "list[Name]")
+Other = pydantic.create_model("Other", name=(pydantic.create_model("Name", last=(str, ...)), ...))
+
+
+@pytest.mark.parametrize("hints", [*itertools.permutations([Someone, Other, Name])])
+def test_two_types_of_one_name_have_a_schema_each(hints: tuple[Any, ...]) -> None:
+    """Whatever comes first, each is taken as it is by itself; the later goes by its name and a number."""
+    types = Types()
+    schemas = {hint: types.schema(types.shape(hint)) for hint in (*hints, *hints)}
+    values: list[Any] = [{"name": {"properties": "n"}, "years": 1}, {"name": {"last": "a"}}, [[], [[]]]]
+    told = {
+        hint: [Draft202012Validator({**schema, "$defs": types.defs}).is_valid(value) for value in values]
+        for hint, schema in schemas.items()
+    }
+    assert told == {
+        Someone: [True, False, False],
+        Other: [False, True, False],
+        Name: [False, False, True],
+    }
+    assert len(types.defs) == len({json.dumps(one) for one in types.defs.values()})
+
+
+class Kind(pydantic.BaseModel):
+    kind: Literal["a"]
+
+
+class Sort(pydantic.BaseModel):
+    kind: Literal["b"]
+
+
+def test_what_a_discriminator_names_goes_by_its_new_name() -> None:
+    """References in a model's own schema follow its parts to their names, those of a discriminator too."""
+    union = Annotated[Kind | Sort, pydantic.Field(discriminator="kind")]
+    types = Types(defs={"Kind": {"type": "null"}})
+    assert types.schema(types.shape(union)) == {
+        "discriminator": {"mapping": {"a": "#/$defs/Kind_2", "b": "#/$defs/Sort"}, "propertyName": "kind"},
+        "oneOf": [{"$ref": "#/$defs/Kind_2"}, {"$ref": "#/$defs/Sort"}],
+    }
+
+
+# --- unions that hold themselves ----------------------------------------------------------------------------
+
+
+class Leaf(pydantic.BaseModel):
+    kid: Leaf | int | list[Leaf] | dict[str, int] | None = None
+
+
+class Left(pydantic.BaseModel):
+    kid: Left | Right | None = None
+
+
+class Right(pydantic.BaseModel):
+    kids: list[Left | Right] = []
+
+
+class Odd(pydantic.BaseModel):
+    kind: Literal["odd"]
+    kid: Annotated[Odd | Even, pydantic.Field(discriminator="kind")] | None = None
+
+
+class Even(pydantic.BaseModel):
+    kind: Literal["even"]
+    kid: Annotated[Odd | Even, pydantic.Field(discriminator="kind")] | None = None
+
+
+@pytest.mark.parametrize(("hint", "refused"), [(Left, True), (list[Right], True), (Leaf, False), (Odd, False)])
+def test_a_union_of_models_that_holds_itself_needs_a_discriminator(hint: Any, refused: bool) -> None:
+    """Without one pydantic's time doubles with every level of a value, so that a model could hold the host."""
+    types = Types()
+    try:
+        types.schema(types.shape(hint))
+        told = ""
+    except NoSchema as error:
+        told = f"{error}; {error.remedy}"
+    assert told == (
+        "pydantic tries every model of a union at every level, and this one holds itself; "
+        "tell its models apart with Field(discriminator=...), or take dataclasses"
+        if refused
+        else ""
+    )
