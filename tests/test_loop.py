@@ -677,7 +677,9 @@ def test_a_tool_gets_the_context_of_the_run() -> None:
     def who(context: Context) -> str:
         """Say who asks."""
         context.progress(1, 2, "half")
-        return f"{context.data} {context.call_id} {context.deadline} {context.cancel is token}"
+        before = context.cancel()
+        token.cancel("enough")
+        return f"{context.data} {context.call_id} {context.deadline} {before} {context.cancel()}"
 
     loop = started(tools=[who], context="me", cancel=token, budget=Budget(max_seconds=60.0))
     by_hand(loop).replied(call("a", "who"), at=2.0)
@@ -685,7 +687,7 @@ def test_a_tool_gets_the_context_of_the_run() -> None:
     (request,) = loop.requests
     assert isinstance(request, StartCalls)
     result = loop.perform(request.calls[0], progress=lambda *said: told.append(said))
-    assert (result.content, told) == ("me a 60.0 True", [(1, 2, "half")])
+    assert (result.content, told) == ("me a 60.0 False True", [(1, 2, "half")])
 
 
 def test_an_async_tool_is_performed_by_perform_async() -> None:

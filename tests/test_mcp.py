@@ -509,14 +509,78 @@ def test_what_cannot_be_offered_is_told_at_once() -> None:
     with pytest.raises(InvalidTool) as caught:
         ran(offered(listing(*tools)))
     assert str(caught.value).splitlines() == [
-        "the MCP server has tools that can't be offered; choose others with names=[...], or rename them with "
-        "names={theirs: yours}:",
+        "the MCP server has tools that can't be offered; choose others with names=[...], rename them with "
+        "names={theirs: yours}, or give unchecked='skip':",
         "'my tool' can't be a tool: name must be 1 to 128 of the characters A-Z a-z 0-9 _ - . /; give another with "
         "name=",
         "odd: its input_schema can't be used:",
         "- properties.n.if: this keyword can't be checked; leave it out, and check it in the tool",
     ]
     assert ran(offered(listing(*tools), names={"my tool": "mine"})) == [("mine", "", "once")]
+
+
+def test_what_cannot_be_offered_can_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    """The others are offered, and the log says which are not, and why."""
+    bad = {"type": "object", "properties": {"n": {"if": {}}}}
+    tools = plain("my tool"), plain(), plain("odd", bad)
+    assert ran(offered(listing(*tools), unchecked="skip")) == [("look", "", "once")]
+    logged: list[Any] = [record.message for record in caplog.records if record.name == "loopmachine"]
+    assert logged == [
+        Words("a tool of the MCP server is left out: 'my tool' can't be a tool: name must be"),
+        Words("a tool of the MCP server is left out: odd: its input_schema can't be used:", "properties.n.if"),
+    ]
+
+
+def test_a_format_that_is_not_known_is_a_note() -> None:
+    """It is left out of what is checked and offered, wherever a schema may be; all else stays as the server gave it."""
+
+    def schema(**more: Any) -> dict[str, Any]:
+        count = {"type": "integer", "minimum": 0, **more}
+        return {
+            "type": "object",
+            "properties": {
+                "format": count,
+                "sizes": {"type": "array", "items": {"anyOf": [count, {"type": "null"}]}},
+                "day": {"type": "string", "format": "date", "examples": [{"format": "day"}]},
+                "mode": {"enum": [{"format": "raw"}], "default": {"format": "raw"}},
+                "size": {"$ref": "#/$defs/size"},
+            },
+            "$defs": {"size": count},
+            "required": ["format"],
+            "additionalProperties": False,
+        }
+
+    async def main() -> Any:
+        async with mcp_tools(listing(plain(schema=schema(format="uint64")))) as (tool,):
+            wrong = tool.arguments.check('{"format": -1, "day": "today", "size": -2}')
+            return tool.input_schema, tool.arguments.check('{"format": 5}'), wrong
+
+    offered, right, wrong = ran(main())
+    assert (offered, right, wrong) == (
+        schema(),
+        ('{"format":5}', ""),
+        (None, Words("format: -1 where", "day: ", "size: -2 where")),
+    )
+
+
+def test_a_keyword_of_another_kind_is_refused_as_ever() -> None:
+    """A format that is no text is a mistake, and no note."""
+    with pytest.raises(InvalidTool, match=r"properties\.n\.format: it takes one of date"):
+        ran(offered(listing(plain(schema={"type": "object", "properties": {"n": {"format": 5}}}))))
+
+
+def test_a_tool_on_another_event_loop_is_refused() -> None:
+    """It would wait there for ever: the answer comes to the loop on which the connection was opened."""
+
+    async def main() -> Any:
+        async with mcp_tools(server()) as tools:
+            adding = played(tools, call("a", "add", a=1), DONE)
+            elsewhere = await asyncio.to_thread(lambda: asyncio.run(adding))
+            here = await played(tools, call("a", "add", a=1), DONE)
+            return elsewhere.history[2], here.history[2]
+
+    said = "this tool is used on another event loop than that which mcp_tools was entered on"
+    assert ran(main()) == (brought("a", said, "failed"), brought("a", "2"))
 
 
 NAMES = "names must be a list of the server's names, a dict from them to your own, or None, not "
@@ -531,7 +595,9 @@ NAMES = "names must be a list of the server's names, a dict from them to your ow
         ({"names": {"add": 5}}, TypeError, NAMES + "{'add': 5}"),
         ({"prefix": 5, "trust_hints": 1}, TypeError, "prefix must be text, not 5; trust_hints must be True or False, "),
         ({"names": ["ad", "x"]}, ValueError, "names: the MCP server has no 'ad', 'x'; its tools: add, greet, refuse, "),
-        ({"timeout": 0}, InvalidTool, "the MCP server has tools that can't be offered; "),
+        ({"timeout": 0}, InvalidTool, "'tool' can't be a tool: timeout must be a positive, finite number"),
+        ({"timeout": 0, "unchecked": "skip"}, InvalidTool, "'tool' can't be a tool: timeout must be a positive"),
+        ({"unchecked": "ignore"}, TypeError, "unchecked must be 'refuse' or 'skip', not 'ignore'"),
         ({"timout": 1}, TypeError, "Tool.__init__() got an unexpected keyword argument 'timout'"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import threading
 from typing import Any
 
 import attrs
@@ -31,6 +32,7 @@ from loopmachine import (
     run_async,
     tool,
 )
+from loopmachine.async_host import DEADLINE, STOPPED
 from loopmachine.errors import InvalidTool, ToolInterrupted
 from loopmachine.events import CallReturned, CancelPolled, CancelRequested, Event
 from loopmachine.machine import Advance
@@ -40,6 +42,7 @@ from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
 from tests.drivers import (
     ASYNC_TASKS,
+    ASYNC_THREADS,
     DONE,
     DRIVERS,
     GO,
@@ -167,13 +170,14 @@ def test_it_runs_alone() -> None:
 
 def test_its_tools_get_what_the_caller_gave_the_parent_and_its_clock() -> None:
     """Who is asking and what they may touch holds for whatever is done in their name."""
-    seen: list[Any] = []
 
     def scene(stage: Stage) -> Any:
+        seen: list[Any] = []
+
         @tool
         def who(ctx: Context) -> str:
             """Say who asks."""
-            seen.append((ctx.data, ctx.cancel is stage.token, ctx.deadline, ctx.clock()))
+            seen.extend([ctx.data, ctx.deadline, ctx.clock(), ctx.cancel(), ctx.cancel])
             return "Ada"
 
         stage.now = 3.0
@@ -181,9 +185,11 @@ def test_its_tools_get_what_the_caller_gave_the_parent_and_its_clock() -> None:
         stage.run(
             ASK, DONE, tools=[child], context="Ada", cancel=stage.token, clock=stage.clock, budget=Budget(max_seconds=9)
         )
+        stage.token.cancel("enough")
+        cancel = seen.pop()
+        return [*seen, cancel.reason]
 
-    everywhere(scene)
-    assert seen == [("Ada", True, 12.0, 3.0)] * len(DRIVERS)
+    assert everywhere(scene) == ["Ada", 12.0, 3.0, False, "enough"]
 
 
 def test_each_step_of_it_is_progress_to_the_observer_of_the_parent() -> None:
@@ -689,10 +695,166 @@ def test_an_async_child_is_cut_short_with_its_parent_and_awaited(how: str) -> No
         return type(ended[0]).__name__, loop.result(), asyncio.all_tasks() - {asyncio.current_task()}
 
     kind, result, left = asyncio.run(scene())
+    why = {"token": STOPPED, "deadline": DEADLINE, "task": "cut short: the host was cancelled"}[how]
+    lines = result.results[0].content.splitlines()
+    assert (lines[:2], lines[-1]) == ([why, "research did not answer: it was cut short."], "its calls: look ok")
     status = {"token": "cancelled", "deadline": "time_budget", "task": "checking_cancel"}[how]
     assert (kind, log, left) == ("CancelledError" if how == "task" else "Result", ["cancelled"], set())
     assert [(one.outcome, one.usage) for one in result.results] == [("interrupted", ONE_STEP)]
     assert (outcome(result)[0], outcome(result)[2]) == (status, Spend(steps=1, calls=1, cost_usd=1.0, tokens=200))
+
+
+def begins(stage: Stage, log: list[str]) -> Tool:
+    """An async tool that begins something, past the deadline, and never ends."""
+
+    @tool
+    async def begin() -> None:
+        """Begin to pay."""
+        log.append("paying")
+        stage.now = 9.0
+        await asyncio.Event().wait()
+
+    return begin
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "told"),
+    [
+        ({}, 0.05, ("interrupted", DEADLINE)),
+        ({"timeout": 0.5}, None, ("timed_out", "research timed out after 0.5 seconds and was cancelled")),
+    ],
+    ids=["deadline", "timeout"],
+)
+def test_an_async_child_that_is_cut_short_tells_what_became_of_its_calls(
+    options: Any, seconds: float | None, told: tuple[str, str]
+) -> None:
+    """One that was under way is ``interrupted``: it may have happened."""
+    stage, log = Stage(ASYNC_TASKS), list[str]()
+    script = call("c1") | USED, call("c2", "begin") | USED
+    child = sub(stage, *script, tools=[*looks(stage), begins(stage, log)], **options)
+    ends = [] if seconds else [DONE | USED]
+    result = stage.run(ASK | USED, *ends, tools=[child], budget=Budget(max_seconds=seconds), clock=stage.clock)
+    (brought,) = result.results
+    lines = brought.content.splitlines()
+    assert (brought.outcome, lines[0], lines[1], lines[-1], brought.usage, log) == (
+        *told,
+        "research did not answer: it was cut short.",
+        "its calls: look ok, begin interrupted",
+        Usage.total([ONE_STEP] * 2),
+        ["paying"],
+    )
+
+
+def test_what_a_child_tells_that_was_cut_short_is_no_longer_than_a_result_may_be() -> None:
+    """It is cut as any other."""
+    stage = Stage(ASYNC_TASKS)
+    child = sub(stage, call("c2", "begin"), tools=[begins(stage, [])])
+    budget, policy = Budget(max_seconds=0.05), Policy(max_result_chars=60)
+    result = stage.run(ASK, tools=[child], budget=budget, policy=policy, clock=stage.clock)
+    assert result.results[0].content == Words("cut short at the de", "[cut: this text has ")
+    assert len(result.results[0].content) == 60
+
+
+# --- a timeout of its own -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("driver", "given"), [(THREADS, True), (ASYNC_THREADS, False)], ids=["option", "evolved"])
+def test_a_sync_child_that_timed_out_is_paid_for_and_begins_no_step_more(driver: Driver, given: bool) -> None:
+    """Its steps by then, and those of its own sub-runs, are spent from the parent; its thread ends at its next gate."""
+    stage, release, threads = Stage(driver), threading.Event(), list[threading.Thread]()
+
+    def hang() -> Any:
+        threads.append(threading.current_thread())
+        release.wait()
+        return call("d2") | USED
+
+    inner = sub(stage, call("d1") | USED, hang, name="inner", tools=looks(stage))
+    script = [call("c1") | USED, call("c2", "inner", prompt="where?") | USED, AssertionError("it was asked again")]
+    made = sub(stage, *script, tools=[*looks(stage), inner], timeout=1.0 if given else None)
+    child = made if given else attrs.evolve(made, timeout=1.0)
+    result = stage.run(ASK | USED, DONE | USED, tools=[child], clock=stage.clock)
+    before = list(stage.effects)
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert (outcome(result)[1:], [one.usage for one in result.results]) == (
+        ([("research", "timed_out", "")], Spend(steps=2, calls=1, cost_usd=2.5, tokens=500)),
+        [Usage.total([ONE_STEP] * 3)],
+    )
+    assert (len(threads), stage.effects) == (1, before)
+
+
+@pytest.mark.parametrize(
+    ("own", "seconds"),
+    [(None, 60.0), (Budget(max_seconds=90.0), 60.0), (Budget(max_seconds=50.0), 50.0)],
+    ids=["none of its own", "a longer one", "a shorter one"],
+)
+def test_its_time_is_never_more_than_its_timeout(own: Budget | None, seconds: float) -> None:
+    """Nor than its own budget, nor than what the parent has left."""
+
+    def scene(stage: Stage) -> Any:
+        seen: list[Any] = []
+        for parents in (None, Budget(max_seconds=40.0)):
+            options: Any = {"budget": own, "observe": lambda notice: seen.append(notice.snapshot.budget)}
+            stage.run(ASK, DONE, tools=[sub(stage, FOUND, timeout=60.0, **options)], budget=parents, clock=stage.clock)
+        return [budget.max_seconds for budget in dict.fromkeys(seen)]
+
+    assert everywhere(scene) == [seconds, 40.0]
+
+
+@pytest.mark.parametrize(
+    ("own", "brought"),
+    [(None, "timed_out"), (Budget(max_seconds=50.0), "interrupted")],
+    ids=["its timeout", "its budget"],
+)
+def test_a_child_that_ends_by_itself_at_its_timeout_has_timed_out(own: Budget | None, brought: str) -> None:
+    """At its own gate, before anybody cut it short; what was shorter than that is no timeout."""
+
+    def scene(stage: Stage) -> Any:
+        def slow() -> Any:
+            stage.now += 60.0
+            return call("c1") | USED
+
+        child = sub(stage, slow, tools=looks(stage), timeout=60.0, budget=own)
+        result = stage.run(ASK | USED, DONE | USED, tools=[child], clock=stage.clock)
+        return outcome(result), result.results[0].content.splitlines()[0]
+
+    assert everywhere(scene) == (
+        ("answered", [("research", brought, "time_budget")], Spend(steps=2, calls=1, cost_usd=1.5, tokens=300)),
+        "research did not answer: it ended time_budget.",
+    )
+
+
+def test_what_a_child_spent_is_spent_while_it_runs() -> None:
+    """Whoever looks at the parent's spend meanwhile sees it."""
+
+    def scene(stage: Stage) -> Any:
+        seen: list[Any] = []
+
+        @tool
+        def look(ctx: Context) -> int:
+            """Look."""
+            seen.append((loop._spend().cost_usd, ctx.spend.cost_usd))
+            return 1
+
+        child = sub(stage, call("c1") | USED, FOUND | USED, tools=stage.driver.tools([look]))
+        loop = Loop("go", tools=[child], at=0.0)
+        stage.run(ASK | USED, DONE | USED, prompt=None, loop=loop)
+        return seen
+
+    assert everywhere(scene, same_rows=False) == [(1.0, 0.5)]
+
+
+@pytest.mark.parametrize(("replies", "paid"), [([], [NOTHING]), ([FOUND | USED], [ONE_STEP])], ids=["none", "one"])
+def test_a_step_that_nobody_was_told_of_is_paid_when_the_child_is_left(replies: list[Any], paid: list[Usage]) -> None:
+    """An interrupt may come between the reply and the notice of it; and a child that spent nothing says so."""
+    bills: list[Usage] = []
+    made: Any = sub(Stage(THREADS)).handler
+    with made.__self__.begun("who?", Context(bill=lambda call, usage: bills.append(usage))) as loop:
+        for reply in replies:
+            loop.send(CancelPolled(False, at=0.0))
+            loop.replied(reply, at=0.0)
+    assert bills == paid
 
 
 # --- who drives it --------------------------------------------------------------------------------------------

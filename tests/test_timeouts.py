@@ -10,10 +10,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from loopmachine import (
@@ -413,6 +415,40 @@ def test_a_task_that_the_deadline_cuts_short_is_interrupted() -> None:
     assert checked(result) == ("time_budget", [("a", "interrupted")])
 
 
+@pytest.mark.parametrize("how", ["deadline", "token", "task"])
+def test_a_task_in_the_midst_of_a_timeout_of_its_own_is_cut_short_after_it(how: str) -> None:
+    """It cleans up in peace, and what it begins then goes on no further."""
+    now, log, token = [0.0], list[str](), CancelToken()
+
+    @tool
+    async def hang() -> None:
+        """Wait a little, clean up, and then wait for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SOON):
+                try:
+                    await asyncio.sleep(NEVER)
+                finally:
+                    log.append("begin")
+                    for _ in range(20):
+                        await asyncio.sleep(SOON)
+                    log.append("cleaned up")
+        await asyncio.sleep(NEVER)
+
+    loop = started(tools=[hang], budget=Budget(max_seconds=0.05))
+
+    async def scene() -> Any:
+        task = asyncio.ensure_future(
+            run_async(scripted(call("a", "hang")), loop=loop, clock=lambda: now[0], cancel=token)
+        )
+        await until(lambda: log)
+        acts: dict[str, Callable[[], Any]] = {"token": token.cancel, "task": task.cancel}
+        acts.get(how, lambda: now.insert(0, 9.0))()
+        await asyncio.wait([task])
+        return log, outcomes(loop)
+
+    assert played(scene) == (["begin", "cleaned up"], [("a", "interrupted")])
+
+
 def test_a_task_that_timed_out_before_the_deadline_is_not_hurried_by_it() -> None:
     """It cleans up in peace, and it was its timeout that cut it short."""
     now, looked = [0.0], list[float]()
@@ -433,6 +469,31 @@ def test_a_task_that_timed_out_before_the_deadline_is_not_hurried_by_it() -> Non
 
     result = drive(scripted(call("a", "hang")), tools=[hang], budget=Budget(max_seconds=0.05), clock=clock)
     assert (*checked(result), -1.0 in looked) == ("time_budget", [("a", "timed_out")], True)
+
+
+def test_a_task_that_notes_what_it_had_done_says_so_in_its_result() -> None:
+    """What it adds to its CancelledError follows why it was cut short; a note that is no text is none."""
+    now = [0.0]
+
+    @tool
+    async def hang(n: int) -> None:
+        """Hang."""
+        try:
+            await asyncio.sleep(NEVER)
+        except asyncio.CancelledError as cancelled:
+            now[0] = 9.0
+            cancelled.add_note(f"{n} of 9 were sent")
+            cancelled.add_note("none was answered")
+            cancelled.__notes__.append(5)  # type: ignore[arg-type]  # which is what is tested
+            raise
+
+    timed = attrs.evolve(hang, name="timed", timeout=SOON)
+    asked = scripted(calls(call("a", "hang", n=3), call("b", "timed", n=4)))
+    result = drive(asked, tools=[hang, timed], budget=Budget(max_seconds=0.05), clock=lambda: now[0])
+    assert [(one.outcome, one.content) for one in result.results] == [
+        ("interrupted", "cut short at the deadline\n3 of 9 were sent\nnone was answered"),
+        ("timed_out", CUT.replace("hang", "timed") + "\n4 of 9 were sent\nnone was answered"),
+    ]
 
 
 def test_a_cancellation_of_the_run_interrupts_a_task_that_has_a_timeout() -> None:

@@ -13,7 +13,8 @@ import pytest
 from loopmachine import Budget, Loop, run, tool
 from loopmachine.events import CancelPolled
 from loopmachine.records import Call
-from loopmachine.tools import CancelToken, Context
+from loopmachine.tools import CallToken, CancelToken, Context
+from loopmachine.tools.context import never
 from tests.drivers import DONE, Stage, call, calls, everywhere
 
 CALL = Call("call-7", "pay", step=3, place=1)
@@ -65,23 +66,32 @@ def test_a_context_cannot_be_changed() -> None:
 def test_a_tool_is_told_of_its_call_on_every_host() -> None:
     """The caller's object, id and key of the call, the deadline, step and place, calls so far, and the run's cancel."""
 
-    def scene(stage: Stage) -> list[str]:
+    def scene(stage: Stage) -> Any:
+        kept: list[Any] = []
+
         @tool
         def tell(context: Context) -> list[Any]:
             """Tell what it is told."""
+            kept.append(context.cancel)
             of_the_call = [context.call_id, context.idempotency_key, context.step, context.place]
-            return [context.data, *of_the_call, context.calls, context.deadline, context.cancel is stage.token]
+            return [context.data, *of_the_call, context.calls, context.deadline, context.cancel()]
 
         script = call("a", "tell"), calls(call("b", "tell"), call("c", "tell")), DONE
         tools, budget = stage.driver.tools([tell]), Budget(max_seconds=5.0)
         stage.run(*script, tools=tools, context="ann", cancel=stage.token, budget=budget, clock=stage.clock)
-        return [one.content for one in stage.result.results]
+        before = [one.cancelled for one in kept]
+        stage.token.cancel("enough")
+        return [one.content for one in stage.result.results], before, [one.reason for one in kept]
 
-    assert everywhere(scene) == [
-        '["ann","a","1.0:a",1,0,1,5.0,true]',
-        '["ann","b","2.0:b",2,0,3,5.0,true]',
-        '["ann","c","2.1:c",2,1,3,5.0,true]',
-    ]
+    assert everywhere(scene) == (
+        [
+            '["ann","a","1.0:a",1,0,1,5.0,false]',
+            '["ann","b","2.0:b",2,0,3,5.0,false]',
+            '["ann","c","2.1:c",2,1,3,5.0,false]',
+        ],
+        [False] * 3,
+        ["enough"] * 3,
+    )
 
 
 def test_a_call_that_was_lost_and_is_run_again_has_the_key_that_it_had() -> None:
@@ -231,3 +241,83 @@ def test_a_tool_can_ask_for_a_cancel_in_a_run_that_nobody_can_cancel() -> None:
         [False],
         False,
     )
+
+
+# --- the token of a call --------------------------------------------------------------------------------------
+
+
+def test_the_token_of_a_call_comes_with_any_of_several() -> None:
+    """With the run's, token or callable, or another; it keeps the words of the first, and is as any token."""
+    answers = iter([False, True, False])
+    run_token, other = CancelToken(), CancelToken()
+    by_token, by_other = CallToken(run_token, other), CallToken(None, other)
+    by_callable = CallToken(lambda: next(answers), deadline=5.0, clock=lambda: 0.0)
+    before = [(one.cancelled, one.reason, one.wait(0.0)) for one in (by_token, by_other)]
+    asked = [by_callable() for _ in range(4)]
+    run_token.cancel("enough")
+    other.cancel("left")
+    assert (before, asked, by_callable.reason) == ([(False, "", False)] * 2, [False, True, True, True], "")
+    assert [(one.cancelled, one.reason, one.wait(), repr(one)) for one in (by_token, by_other)] == [
+        (True, "enough", True, "<CancelToken cancelled: 'enough'>"),
+        (True, "left", True, "<CancelToken cancelled: 'left'>"),
+    ]
+
+
+@pytest.mark.parametrize(("now", "late"), [(4.9, False), (5.0, True)])
+def test_the_token_of_a_call_comes_at_the_deadline_unless_it_has_none(now: float, late: bool) -> None:
+    """What has the deadline as its own is not told of it."""
+    token = CallToken(None, deadline=5.0, clock=lambda: now)
+    assert (token(), token.reason, token.untimed()()) == (late, "the deadline passed" if late else "", False)
+
+
+def test_who_subscribes_to_the_token_of_a_call_hears_of_all_and_is_not_held() -> None:
+    """Once, from whichever token; and who unsubscribes is forgotten by every one of them."""
+    sources, heard = [CancelToken(), CancelToken()], list[int]()
+    token = CallToken(*sources)
+    token.subscribe(lambda: heard.append(1))
+    gone, forgotten = Heard(), Heard([1])
+    token.subscribe(gone.clear)
+    unsubscribe = token.subscribe(forgotten.clear)
+    unsubscribe()
+    for one in sources:
+        one.cancel()
+    token.subscribe(lambda: heard.append(2))
+    assert (heard, forgotten) == ([1, 2], {1})
+    held = weakref.ref(forgotten)
+    del forgotten, unsubscribe
+    gc.collect()
+    assert held() is None
+
+
+def test_a_call_that_waits_is_woken_by_the_tokens_and_asks_the_rest() -> None:
+    """A clock and a plain callable wake nobody, so that they are asked meanwhile."""
+    token, now = CancelToken(), iter([0.0, 0.0, 9.0])
+    thread = threading.Timer(0.0, token.cancel, ["enough"])
+    thread.start()
+    woken = CallToken(token, deadline=5.0, clock=lambda: 0.0)
+    late = CallToken(never, deadline=5.0, clock=lambda: next(now))
+    assert (woken.wait(30), woken.reason, late.wait(30), late.reason) == (True, "enough", True, "the deadline passed")
+    thread.join()
+
+
+def test_to_cancel_a_call_is_to_cancel_its_run_if_that_has_a_token() -> None:
+    """A tool may say that it is enough; where the run has none, it speaks for itself alone."""
+
+    def scene(stage: Stage) -> Any:
+        @tool
+        def stop(ctx: Context) -> str:
+            """Say that it is enough."""
+            cancel: Any = ctx.cancel
+            cancel.cancel("enough")
+            return f"{cancel()} {cancel.reason}"
+
+        tools = stage.driver.tools([stop])
+        told = []
+        for cancel in (stage.token, None, lambda: False):
+            result = stage.run(call("a", "stop"), DONE, tools=tools, cancel=cancel)
+            told.append((result.status, result.snapshot.cancel_reason, [one.content for one in result.results]))
+        return told
+
+    said = ["True enough"]
+    told = [("cancelled", "enough", said), ("answered", "", said), ("answered", "", said)]
+    assert everywhere(scene, same_rows=False) == told

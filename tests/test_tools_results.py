@@ -16,7 +16,7 @@ import msgspec
 import pydantic
 import pytest
 
-from loopmachine import run
+from loopmachine import ImageBlock, run
 from loopmachine.tools.results import error_text, fitted, result_text
 from tests.drivers import DONE, call
 
@@ -100,11 +100,72 @@ class Broken(pydantic.BaseModel):
         raise RuntimeError("can't dump")
 
 
+class Raw(pydantic.BaseModel):
+    """A model that holds bytes, which are text or are not."""
+
+    raw: bytes
+    more: list[bytes] = []
+    by_number: dict[int, bytes] = {}
+    once: frozenset[bytes] = frozenset()
+    site: pydantic.AnyUrl = pydantic.AnyUrl("http://a.b/")
+    hidden: bytes = pydantic.Field(default=b"hush", exclude=True)
+
+
+class Hex(pydantic.BaseModel):
+    """A model with a way of its own to write bytes."""
+
+    raw: bytes
+    other: bytes = b"\xff"
+
+    @pydantic.field_serializer("raw", when_used="json")
+    def in_hex(self, raw: bytes) -> str:
+        """Of the model's own."""
+        return raw.hex()
+
+
+class Odd(pydantic.BaseModel):
+    """A model with fields that can't be written, among others."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    n: int = 1
+    thing: Any = None
+    name: Name | None = None
+    score: float = 2.0
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def double(self) -> int:
+        """Of the model's own."""
+        return 2 * self.n
+
+    @pydantic.field_serializer("score")
+    def rated(self, score: float) -> float:
+        """Fails where there is no score."""
+        return 1 / score
+
+
+class Bare(pydantic.RootModel[list[bytes]]):
+    """A model that is a list."""
+
+
+class Likeness:
+    """What has the method of a pydantic model, and is none."""
+
+    def model_dump(self, mode: str) -> dict[str, Any]:
+        """As one."""
+        return {"mode": mode}
+
+
 @pydantic.dataclasses.dataclass
 class Held:
     """A dataclass of pydantic's with a model in it."""
 
     name: Name
+
+
+class Raws(bytes):
+    """Bytes of their own kind."""
 
 
 class Count(int):
@@ -203,6 +264,32 @@ RESULTS: list[tuple[Any, str]] = [
     (Person(names=[NAME], score=2.55), f'{{"names":[{NAMED}],"score":2.5,"secret":"**********"}}'),
     (Person(names=[], score=float("nan")), '{"names":[],"score":"NaN","secret":"**********"}'),
     (Names({"a": NAME}), f'{{"a":{NAMED}}}'),
+    (Raw(raw=b"ok"), '{"raw":"b2s=","more":[],"by_number":{},"once":[],"site":"http://a.b/"}'),
+    (
+        Raw(raw=b"\xff", more=[b"ok", b"\xff"], by_number={1: b"\xff"}, once=frozenset({b"\xff"})),
+        '{"raw":"/w==","more":["b2s=","/w=="],"by_number":{"1":"/w=="},"once":["/w=="],"site":"http://a.b/"}',
+    ),
+    (
+        [Raw(raw=b"", once=frozenset({b"ok"}))],
+        '[{"raw":"","more":[],"by_number":{},"once":["b2s="],"site":"http://a.b/"}]',
+    ),
+    (Hex(raw=b"ok", other=b"ok"), '{"raw":"6f6b","other":"b2s="}'),
+    (Hex(raw=b"ok"), '{"raw":"6f6b","other":"/w=="}'),
+    (Bare([b"ok"]), '["b2s="]'),
+    (Bare([b"ok", b"\xff"]), '["b2s=","/w=="]'),
+    (Odd(thing=b"\xff", name=NAME), f'{{"n":1,"thing":"/w==","name":{NAMED},"score":0.5,"double":2}}'),
+    (
+        Odd.model_validate({"thing": [object(), 1, b"\xff"], "name": NAME, "score": 0.0, "more": b"\xff"}),
+        f'{{"n":1,"thing":["<object: not JSON>",1,"/w=="],"name":{NAMED},'
+        '"score":"<not JSON: Error calling function `rated`: ZeroDivisionError: float division by zero>",'
+        '"double":2,"more":"/w=="}',
+    ),
+    (Likeness(), '{"mode":"json"}'),
+    ({"a": Raws(b"\xff")}, '{"a":"/w=="}'),
+    (
+        {"a": [ImageBlock(b"dot", "image/png")]},
+        '{"a":[{"data":"<3 bytes of an image: return it alone or in a list to show it>","media_type":"image/png"}]}',
+    ),
     (Held(NAME), f'{{"name":{NAMED}}}'),
     ({1: "a", 2.5: "b"}, '{"1":"a","2.5":"b"}'),
     ({1: None, 2.5: "b", float("nan"): 1}, '{"1":null,"2.5":"b","NaN":1}'),

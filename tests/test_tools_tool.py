@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import json
 import math
 from typing import Any
@@ -201,3 +202,10 @@ def test_a_schema_that_cannot_be_used_is_told(schema: dict[str, Any], why: str) 
     with pytest.raises(InvalidTool) as caught:
         Tool("f", "", schema, greet)
     assert (str(caught.value)[:23], why in str(caught.value)) == ("f: its input_schema can", True)
+
+
+@pytest.mark.parametrize("told", [tool.__doc__, inspect.getsource(Tool)], ids=["tool", "Tool"])
+def test_the_docstring_says_that_the_thread_of_a_sync_tool_goes_on(told: str) -> None:
+    """Who gives a timeout must know what it can't do."""
+    words = " ".join(told.replace("#:", " ").split())
+    assert ("timeout" in words, "thread goes on" in words, "result is discarded" in words) == (True, True, True)

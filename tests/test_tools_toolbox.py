@@ -10,11 +10,13 @@ from typing import Any
 import attrs
 import pytest
 
+from loopmachine import notices, run
 from loopmachine.errors import Denied
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Turn
 from loopmachine.tools import Context, Tool, Toolbox, tool
 from loopmachine.tools.results import result_text
+from tests.drivers import call
 
 
 @tool(effect="read", max_calls=3)
@@ -160,25 +162,52 @@ def test_text_is_coerced_and_true_is_no_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "needed"),
+    ("answer", "needed", "became"),
     [
-        (lambda arguments: True, True),
-        (lambda arguments: False, False),
-        (lambda arguments: None, True),
-        (lambda arguments: 0, True),
-        (lambda arguments: arguments["absent"], True),
-        (lambda arguments: bool(arguments.pop("n")) and False, False),
+        (lambda arguments: True, True, []),
+        (lambda arguments: False, False, []),
+        (lambda arguments: None, True, ["returned a NoneType, not True or False"]),
+        (lambda arguments: 0, True, ["returned a int, not True or False"]),
+        (lambda arguments: arguments["absent"], True, ["raised KeyError: 'absent'"]),
+        (lambda arguments: bool(arguments.pop("n")) and False, False, []),
     ],
 )
 def test_a_predicate_that_does_not_answer_wants_approval(
-    answer: Callable[[dict[str, Any]], bool], needed: bool
+    answer: Callable[[dict[str, Any]], bool], needed: bool, became: list[str]
 ) -> None:
-    """Only a clear False lets a call run without approval; what the predicate does to its dict is seen by nobody."""
+    """Only a clear False lets a call run without approval; what the predicate does to its dict is seen by nobody.
+
+    That it failed is warned of, for who is asked could not know it from the call.
+    """
+    warned: list[str] = []
 
     def act(n: int) -> None: ...
 
-    call = prepared("act", {"n": 1}, Toolbox([tool(needs_approval=answer)(act)]))
-    assert (call.needs_approval, call.checked) == (needed, '{"n":1}')
+    call = prepared("act", {"n": 1}, Toolbox([tool(needs_approval=answer)(act)], warned.append))
+    assert (call.needs_approval, call.checked, warned) == (
+        needed,
+        '{"n":1}',
+        [f"needs_approval of act {one}; the call waits for approval" for one in became],
+    )
+
+
+@pytest.mark.parametrize("observed", [True, False])
+def test_a_predicate_that_fails_is_a_warning_to_the_observer_or_in_the_log(
+    observed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a run; and what it could not judge waits for approval, unless the arguments are wrong anyway."""
+    noticed: list[Any] = []
+
+    @tool(needs_approval=lambda arguments: arguments["sum"] > 5)
+    def act(n: int) -> None: ...
+
+    replies = iter([call("a", "act", n="x"), call("b", "act", n=1)])
+    observe = noticed.append if observed else None
+    result = run(lambda messages: next(replies), "go", tools=[act], observe=observe)
+    told = [one.text for one in noticed if isinstance(one, notices.Warning)]
+    logged = [one.message for one in caplog.records]
+    said = ["needs_approval of act raised KeyError: 'sum'; the call waits for approval"]
+    assert (result.status, told, logged) == ("awaiting_approval", *((said, []) if observed else ([], said)))
 
 
 def test_a_predicate_sees_the_defaults_that_the_call_will_run_with() -> None:

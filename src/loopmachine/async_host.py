@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, passes, unfinished
+from loopmachine.host import LONGEST_WAIT, Host, passes, unfinished
 from loopmachine.loop import Loop, log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import (
@@ -27,8 +27,10 @@ from loopmachine.requests import (
 )
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
+from loopmachine.tools.context import POLL_SECONDS
+from loopmachine.tools.results import fitted
 from loopmachine.tools.signature import is_async
-from loopmachine.tools.timeouts import Outcome, outcome_of
+from loopmachine.tools.timeouts import Outcome, last_words, outcome_of
 
 Child = asyncio.Future[Outcome]
 DEADLINE = "cut short at the deadline"
@@ -40,8 +42,12 @@ class AsyncHost(Host):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self.broken_off = CancelToken()  #: an exception, or a cancellation of its task, is leaving the run
         self.children: dict[Child, Call | AskModel | AskApproval] = {}  #: what runs, and for what
-        self.cut: dict[Child, str] = {}  #: why a child was cancelled
+        self.cut: dict[Child, str] = {}  #: why a child is cancelled
+        self.busy: set[asyncio.Task[Outcome]] = (
+            set()
+        )  #: those that are to be, once another cancellation of theirs is done
         self.verdicts: list[tuple[Call, Any]] = []  #: what the approver has said so far
         self.silent: AskApproval | None = None  #: what he was asked and did not decide
         self.wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -138,6 +144,7 @@ class AsyncHost(Host):
         """Wait for a child, for a cancel, or for the deadline."""
         wake: list[asyncio.Future[Any]] = [] if self.heard_wake else [self.wake]
         await asyncio.wait([*self.children, *wake], timeout=self.left(), return_when=asyncio.FIRST_COMPLETED)
+        self.cut_busy()
         if wake and self.wake.done():
             self.heard_wake = True
             self.cancel_told()
@@ -152,7 +159,9 @@ class AsyncHost(Host):
                 raise passing
 
     def left(self) -> float | None:
-        """Seconds until the deadline, while there is a task that it would cut short."""
+        """Seconds until the deadline, while there is a task that it would cut short, or until one is looked at anew."""
+        if self.busy:
+            return POLL_SECONDS
         deadline = self.loop.snapshot.deadline
         if deadline is None or not any(self.can_cut(child) for child in self.children):
             return None
@@ -168,14 +177,20 @@ class AsyncHost(Host):
         for child in self.children:
             if isinstance(child, asyncio.Task) and self.can_cut(child):
                 self.cut[child] = why
-                if not child.cancelling():
-                    child.cancel()
+                self.busy.add(child)
+        self.cut_busy()
+
+    def cut_busy(self) -> None:
+        """Cancel those that are to be. One that is in the midst of another cancellation, as of a timeout in the tool,
+        would be hurried by it; it may go on after that one, and is looked at again."""
+        for child in [child for child in self.busy if child.done() or not child.cancelling()]:
+            self.busy.discard(child)
+            child.cancel()
 
     def harvest(self, child: Child) -> BaseException | None:
         """Tell what a child that is done brought; what has to pass through the host is given back."""
         what, why = self.children.pop(child), self.cut.pop(child, "")
-        outcome: Outcome = (None, asyncio.CancelledError()) if child.cancelled() else child.result()
-        value, raised = outcome
+        value, raised = _brought(child)
         if isinstance(what, AskApproval):
             asked = any(isinstance(one, AskApproval) for one in self.loop.waiting)
             self.silent = None if asked and self.decide(self.verdicts) else what
@@ -183,7 +198,8 @@ class AsyncHost(Host):
         if isinstance(what, AskModel):
             self.model_done(what, value, raised, why)
         elif child.cancelled() and why:
-            self.returned(CallResult.of(what, "interrupted", why))
+            said = "\n".join([why, *last_words(raised)])
+            self.returned(CallResult.of(what, "interrupted", fitted(said, self.loop.snapshot.policy.max_result_chars)))
         else:
             self.returned(unfinished(what, raised) if raised is not None else value)
         return raised if raised is not None and passes(raised) else None
@@ -204,17 +220,29 @@ class AsyncHost(Host):
             self.tell(self.loop.failure(raised, at=self.clock()))
 
     async def wind_down(self) -> None:
-        """Cancel the tasks, await all children, and record what they brought."""
+        """Cancel the tasks, tell what runs on threads to stop, await all, and record what they brought."""
         self.cut_short("cut short: the host was cancelled")
+        with suppress(Exception):  # of somebody who is told; one exception is on its way out already
+            self.broken_off.cancel("an exception leaves the run")
         while not all(child.done() for child in self.children):
-            with suppress(asyncio.CancelledError):  # one cancellation is on its way out already
-                await asyncio.wait(self.children)
+            with suppress(asyncio.CancelledError):  # for the same reason
+                await asyncio.wait(self.children, timeout=POLL_SECONDS if self.busy else None)
+                self.cut_busy()
         for child, what in list(self.children.items()):
-            lost = child.cancelled() or child.result()[1] is not None
-            if isinstance(what, AskModel) and (lost or inspect.isawaitable(child.result()[0])):
-                continue  # it is asked again
+            if isinstance(what, AskModel):
+                value, raised = _brought(child)
+                if raised is not None or inspect.isawaitable(value):
+                    continue  # it is asked again
             with suppress(BaseException):  # what an observer or the clock raises: something is on its way out already
                 self.harvest(child)
+
+
+def _brought(child: Child) -> Outcome:
+    """What a child that is done brought; the cancellation that ended it, as it was raised."""
+    try:
+        return child.result()
+    except asyncio.CancelledError as cancelled:
+        return None, cancelled
 
 
 async def _begun(function: Callable[[], Awaitable[Any]]) -> Outcome:

@@ -26,15 +26,25 @@ class TextBlock:
 
 
 @final
+class ImageBytes(bytes):
+    """The bytes of a block: bytes of their own kind, so that they are known wherever somebody puts the block."""
+
+
+def _of_an_image(data: bytes) -> bytes:
+    return ImageBytes(data) if isinstance(data, bytes) else data
+
+
+@final
 @attrs.frozen
 class ImageBlock:
     """An image that a tool returns, alone or in a list or tuple: the bytes of its file, and what kind of file that is.
 
+    In a dict, or deeper, it is no image to the model: the text says so in the place of its bytes.
     An image is kept whole, and is no part of the characters that ``Policy.max_result_chars`` counts; of all in one
     result together 20 MB are kept. Raises ValueError that names every field that can't be.
     """
 
-    data: bytes = attrs.field(repr=lambda data: f"<{len(data)} bytes>")
+    data: bytes = attrs.field(converter=_of_an_image, repr=lambda data: f"<{len(data)} bytes>")
     media_type: str  #: "image/png", "image/jpeg", "image/gif" or "image/webp"
 
     def __attrs_post_init__(self) -> None:
@@ -55,7 +65,7 @@ def written(parts: Iterable[str | ImageBlock]) -> str | None:
     blocks: list[dict[str, Any]] = [
         {"kind": "text", "text": part}
         if isinstance(part, str)
-        else {"kind": "image", "media_type": part.media_type, "data": part.data}
+        else {"kind": "image", "media_type": part.media_type, "data": bytes(part.data)}
         for part in parts
         if part != ""
     ]

@@ -28,7 +28,6 @@ Observe = Callable[[Any], None]
 Approve = Callable[[Call], Any]
 Cancel = CancelToken | Callable[[], bool]
 LONGEST_WAIT = 3600.0  #: seconds of one wait, which systems bound
-POLL_SECONDS = 0.05  #: how often a plain callable is asked for a cancel during a pause
 _logger = logging.getLogger("loopmachine")
 
 

@@ -24,8 +24,7 @@ from loopmachine.records import Call, CallResult, Exchange, Snapshot, Turn, User
 from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
-from loopmachine.tools import Context, Toolbox
-from loopmachine.tools.context import never
+from loopmachine.tools import CallToken, Context, Toolbox
 from loopmachine.tools.words import said_by
 from loopmachine.wire import PLAIN, WIRES, Encoding, Messages, Wire
 from loopmachine.wire.given import opened
@@ -69,7 +68,7 @@ class Loop:
         if callable(error_text):  # which is no part of a snapshot
             chosen = attrs.evolve(chosen, error_text="message")
         _must_be("definition", definition, Definition)
-        prompt, history, system = opened(wire, prompt, history, system)
+        prompt, history, system = opened(wire, prompt, history, system, chosen.repeated_id)
         start = _start(prompt, history, definition.initial, at).but(budget=limits, policy=chosen)
         self._assemble(start, tools, error_text, wire, system, context, price, cancel, definition)
 
@@ -92,7 +91,7 @@ class Loop:
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable or None, not {value!r}")
         self.definition = definition
-        self.toolbox = Toolbox(tools)
+        self.toolbox = Toolbox(tools, _warning(self))
         self.wire = wire
         self.system = system
         self.context = context
@@ -282,18 +281,20 @@ class Loop:
 
     @property
     def _clock(self) -> Callable[[], float]:
-        """That of the host, whose deadline it is."""
-        clock: Callable[[], float] = self.hosts["host"].clock if self.driven else time.monotonic
+        """That of the host, whose deadline it is; where there is none, from the latest ``at`` on."""
+        ahead = self.snapshot.clock - time.monotonic()
+        clock: Callable[[], float] = self.hosts["host"].clock if self.driven else lambda: time.monotonic() + ahead
         return clock
 
     def _context(self, call: Call, progress: Callable[..., None] | None) -> Context:
         if not self.toolbox.takes_context(call):
             return _NOBODYS
+        more = [host.broken_off for host in self.hosts.values()]
         return Context(
             data=self.context,
             call=call,
             calls=self.snapshot.calls,
-            cancel=never if self.cancel is None else self.cancel,
+            cancel=CallToken(self.cancel, *more, deadline=self.snapshot.deadline, clock=self._clock),
             deadline=self.snapshot.deadline,
             clock=self._clock,
             budget=self.snapshot.budget,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,20 +12,22 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine import notices, trace
+from loopmachine.bills import Bills
 from loopmachine.definition import Definition
 from loopmachine.errors import Denied, ToolFailed, ToolInterrupted
-from loopmachine.events import ModelReplied
+from loopmachine.events import ModelFailed, ModelReplied
 from loopmachine.host import Observe, arity_of, spoken
 from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.loop import Loop, Price, log_warning
 from loopmachine.machine import Advance
-from loopmachine.records import Exchange, Snapshot
+from loopmachine.records import Call, Exchange
 from loopmachine.requests import AskApproval
 from loopmachine.result import Result
 from loopmachine.sync_host import SyncHost
 from loopmachine.table import TOOL_LOOP
-from loopmachine.tools import Context, Tool
+from loopmachine.tools import CallToken, Context, Tool
 from loopmachine.tools.signature import is_async
+from loopmachine.tools.timeouts import TimedOut
 from loopmachine.tools.tool import Approval
 from loopmachine.wire import PLAIN, Wire
 
@@ -58,13 +61,15 @@ def loop_tool(
     effect: str = "once",
     needs_approval: Approval = False,
     max_calls: int | None = None,
+    timeout: float | None = None,
 ) -> Tool:
     """A tool that runs a loop of its own: the model gives it a ``prompt`` and gets the answer. Nothing runs beside it.
 
     Steps and calls are the sub-run's own. Its dollars, tokens and seconds are never above what the parent has left,
     whatever ``budget`` says, and what it spends is spent from the parent, however it ends: where a budget needs usage
     that its model does not report, both end ``usage_missing``. Its cancel, deadline, clock and ``context`` are the
-    parent's. ``observe(notice)`` gets its Advances; the parent's observer gets a Progress a step.
+    parent's; left behind by a ``timeout`` or an exception, it begins no step and no call any more, and of what it
+    spends only the step under way is lost. ``observe(notice)`` gets its Advances, the parent's a Progress a step.
 
     Answered, it is ``ok`` with the answer. ``denied``: one of its tools needs approval, and nobody is asked in there;
     let the whole sub-run need it. ``interrupted``: cancelled or out of time. ``failed``: any other end. Then the
@@ -76,7 +81,7 @@ def loop_tool(
     options = {"policy": policy, "wire": wire, "system": system, "price": price, "definition": definition}
     run = _SubRun(name, model, budget, tuple(tools) if isinstance(tools, Iterable) else tools, observe, options)
     facts: dict[str, Any] = {"effect": effect, "needs_approval": needs_approval, "max_calls": max_calls}
-    return Tool(name, description, _SCHEMA, run.handler(), **facts, sequential=True)
+    return Tool(name, description, _SCHEMA, run.handler(), **facts, timeout=timeout, sequential=True)
 
 
 @attrs.frozen
@@ -107,23 +112,34 @@ class _SubRun:
     def answer(self, prompt: str, ctx: Context) -> str:
         """Run to the answer, in this thread."""
         with self.begun(prompt, ctx) as loop:
-            return self.told(SyncHost(*self.hosting(ctx, loop)).run(loop, None))
+            return self.told(SyncHost(*self.hosting(ctx, loop)).run(loop, None), ctx.timeout)
 
     async def answer_async(self, prompt: str, ctx: Context) -> str:
         """The same on asyncio."""
+        import asyncio
+
         from loopmachine.async_host import AsyncHost
 
         with self.begun(prompt, ctx) as loop:
-            return self.told(await AsyncHost(*self.hosting(ctx, loop)).run(loop, None))
+            try:
+                return self.told(await AsyncHost(*self.hosting(ctx, loop)).run(loop, None), ctx.timeout)
+            except asyncio.CancelledError as cancelled:
+                cancelled.add_note(f"{self.name} did not answer: it was cut short.\n{_story(loop.result())}")
+                raise
 
     @contextmanager
     def begun(self, prompt: str, ctx: Context) -> Iterator[Loop]:
-        """A loop; what it has spent when it is left is the parent's to pay, whatever ended it."""
-        loop = self.loop(prompt, self.within(ctx), context=ctx.data, cancel=ctx.cancel, at=ctx.clock())
+        """A loop; what it spends is the parent's to pay at once, whatever ends it or leaves it behind."""
+        cancel = ctx.cancel.untimed() if isinstance(ctx.cancel, CallToken) else ctx.cancel
+        loop = self.loop(prompt, self.within(ctx), context=ctx.data, cancel=cancel, at=ctx.clock())
+        loop.bills = bills = _Passed(ctx)
         try:
             yield loop
         finally:
-            ctx.add_usage(_usage(loop.snapshot))
+            asked = [event for event in loop.snapshot.events if isinstance(event, ModelReplied | ModelFailed)]
+            bills.pay(*asked[bills.asked :])  # an interrupt may have come before the notice
+            if not bills.passed:
+                ctx.add_usage(Usage.total(()))
 
     def within(self, ctx: Context) -> Budget:
         """Its own budget, within what the parent has left."""
@@ -136,23 +152,28 @@ class _SubRun:
                 limits[limit] = most - spent if own is None else min(own, most - spent)
                 if spent >= most:  # the time may be, between the grant and now
                     raise ToolInterrupted(f"{self.name} was not begun: {limit} {most}, spent {spent}", "not_begun")
+        if ctx.timeout is not None:
+            limits["max_seconds"] = min(ctx.timeout, limits.get("max_seconds") or budget.max_seconds or math.inf)
         return attrs.evolve(budget, **limits)
 
     def hosting(self, ctx: Context, loop: Loop) -> tuple[Any, ...]:
         """What its host is made of: the loop knows its cancel, and nobody approves."""
-        return self.model, None, None, partial(self.notice, ctx, loop.snapshot.budget), ctx.clock
+        return self.model, None, None, partial(self.notice, ctx, loop.bills), ctx.clock
 
-    def notice(self, ctx: Context, budget: Budget, notice: Any) -> None:
-        """What happened in it: to its own observer, and that a step is done to the parent's."""
-        if isinstance(notice, Advance) and isinstance(notice.event, ModelReplied):
-            asked = ", ".join(call.name for call in notice.event.turn.calls)
-            ctx.progress(notice.snapshot.steps, budget.max_steps, asked)
+    def notice(self, ctx: Context, bills: Any, notice: Any) -> None:
+        """What happened in it: to its own observer, and that a step is done to the parent's, which pays for it."""
+        event = notice.event if isinstance(notice, Advance) else None
+        if isinstance(event, ModelReplied | ModelFailed):
+            bills.pay(event)
+        if isinstance(event, ModelReplied):
+            asked = ", ".join(call.name for call in event.turn.calls)
+            ctx.progress(notice.snapshot.steps, notice.snapshot.budget.max_steps, asked)
         if self.observe is not None:
             self.observe(notice)
         elif isinstance(notice, notices.Warning):
             log_warning(notice)
 
-    def told(self, result: Result) -> str:
+    def told(self, result: Result, timeout: float | None) -> str:
         """The answer. Any other end is raised, in words for the parent's model."""
         if result.answered:
             return result.text
@@ -162,14 +183,33 @@ class _SubRun:
             code = "needs_approval" if asked else result.status
             raise Denied(code, f"{self.name} did not answer: {why}, and nobody is asked.\n{_story(result)}")
         kind = ToolInterrupted if result.status in _CUT else ToolFailed
+        if result.status == "time_budget" and result.snapshot.budget.max_seconds == timeout:
+            kind = TimedOut
         raise kind(f"{self.name} did not answer: it ended {result.status}.\n{_story(result)}", result.status)
 
 
-def _usage(snapshot: Snapshot) -> Usage:
-    """What a run spent: its turns, the failures that were billed, and its own sub-runs."""
-    events = snapshot.events
-    told = [(one.turn.usage or Usage()) if isinstance(one, ModelReplied) else one.usage for one in events]
-    return Usage.total(usage for usage in told if usage is not None)
+class _Passed(Bills):
+    """The bills of a sub-run, passed on to its parent as they come; so is what its own model spends, step by step."""
+
+    def __init__(self, ctx: Context) -> None:
+        super().__init__()
+        self.pass_on = ctx.add_usage
+        self.asked = 0  #: how often its model was asked and that is paid
+        self.passed = False  #: there was something to pay
+
+    def add(self, call: Call, usage: Usage) -> None:
+        """A call of the sub-run spent this."""
+        super().add(call, usage)
+        self.pass_on(usage)
+
+    def pay(self, *events: ModelReplied | ModelFailed) -> None:
+        """Pay for turns, and for failures that were billed."""
+        for event in events:
+            self.asked += 1
+            usage = (event.turn.usage or Usage()) if isinstance(event, ModelReplied) else event.usage
+            if usage is not None:
+                self.passed = True
+                self.pass_on(usage)
 
 
 def _story(result: Result) -> str:

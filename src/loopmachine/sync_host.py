@@ -11,12 +11,13 @@ from contextvars import copy_context
 from typing import Any
 
 from loopmachine.events import CallReturned, Resumed
-from loopmachine.host import LONGEST_WAIT, POLL_SECONDS, Host, passes, unfinished
+from loopmachine.host import LONGEST_WAIT, Host, passes, unfinished
 from loopmachine.loop import Loop, log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
+from loopmachine.tools.context import POLL_SECONDS
 from loopmachine.tools.signature import is_async
 
 
@@ -28,7 +29,9 @@ class SyncHost(Host):
         for name, function in (("model", self.model), ("approve", self.approve)):
             if is_async(function):
                 raise TypeError(f"{name} is async; use run_async")
+        self.broken_off = CancelToken()  #: an exception is leaving the run
         self.running: dict[tuple[int, int], None] = {}  #: the calls on threads, in the order they were started
+        self.begun: dict[tuple[int, int], None] = {}  #: those that a thread has begun, in its own word
         self.finished: dict[tuple[int, int], tuple[CallResult, BaseException | None]] = {}
         self.signals: queue.SimpleQueue[None] = queue.SimpleQueue()  #: that a call finished, or a token was set
         #: what performs a request; it says whether it told the machine something
@@ -140,8 +143,16 @@ class SyncHost(Host):
         return False
 
     def work_aside(self, call: Call) -> None:
-        """``work`` on a thread. What it brought stays where the host finds it, whatever interrupts the host."""
-        self.finished[call.key] = self.work(call)
+        """``work`` on a thread. What it brought stays where the host finds it, whatever interrupts the host.
+
+        An interrupt in the midst of handing it out leaves a call of which the host knows nothing: it is begun before
+        the host goes, which then waits for it, or not at all.
+        """
+        self.begun[call.key] = None  # before it looks, as the host sets the token before it looks at this
+        if self.broken_off() and call.key not in self.running:
+            del self.begun[call.key]
+        else:
+            self.finished[call.key] = self.work(call)
         self.signals.put(None)
 
     def work(self, call: Call) -> tuple[CallResult, BaseException | None]:
@@ -157,6 +168,7 @@ class SyncHost(Host):
             result, passing = self.finished[key]
             self.tell(CallReturned(result, at=self.clock()))
             self.running.pop(key, None)
+            self.begun.pop(key, None)
             del self.finished[key]
             if passing is not None:
                 raise passing
@@ -167,8 +179,11 @@ class SyncHost(Host):
         return True
 
     def wind_down(self) -> None:
-        """Await the running calls and record what they brought; what is on its way out stays on its way."""
-        while self.running.keys() - self.finished.keys():
+        """Tell the running calls to stop, await them and record what they brought. What passes through goes on out."""
+        while not self.broken_off():
+            with suppress(BaseException):
+                self.broken_off.cancel("an exception leaves the run")
+        while (self.running.keys() | self.begun.keys()) - self.finished.keys():
             with suppress(BaseException):  # another of its kind, while one is on its way out already
                 self.signals.get(timeout=POLL_SECONDS)
         for request in self.loop.waiting:

@@ -34,10 +34,11 @@ class Unknown(ToolFailed):
 
 @attrs.frozen
 class Connection:
-    """A server that can be asked. ``task`` is done once it can't be any more."""
+    """A server that can be asked, on the event loop ``home``. ``task`` is done once it can't be any more."""
 
     client: Client | ClientSession = attrs.field(repr=False)  # its repr may hold secrets
     task: asyncio.Task[None] | None = attrs.field(default=None, repr=False)
+    home: asyncio.AbstractEventLoop = attrs.field(factory=asyncio.get_running_loop, repr=False)
 
     async def tools(self) -> list[types.Tool]:
         """All that the server lists, on however many pages."""
@@ -56,6 +57,8 @@ class Connection:
         self, name: str, arguments: dict[str, Any], context: Context = _NOBODYS
     ) -> str | list[str | ImageBlock]:
         """Have the server perform a call. Raises ToolFailed in the server's own words, Unknown where it has none."""
+        if asyncio.get_running_loop() is not self.home:  # nobody would be woken by the answer
+            raise ToolFailed("this tool is used on another event loop than that which mcp_tools was entered on")
         if self.task is not None and self.task.done():
             raise ToolFailed("the connection to the MCP server is lost; this call was not sent")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
+from typing import Final as Constant
 
 import msgspec
 from mcp import types
@@ -13,8 +15,14 @@ from mcp import types
 from loopmachine.errors import InvalidTool
 from loopmachine.mcp.connection import Connection, connected
 from loopmachine.tools import Tool
+from loopmachine.tools.formats import FORMATS
 from loopmachine.tools.signature import Signature
 from loopmachine.tools.words import listed, quoted
+
+_BY_NAME: Constant = frozenset({"properties", "patternProperties", "$defs", "definitions"})  #: hold schemas by name
+_VALUES: Constant = frozenset({"enum", "const", "default", "examples", "required"})  #: hold no schemas
+_REMEDY: Constant = "choose others with names=[...], rename them with names={theirs: yours}, or give unchecked='skip'"
+_logger = logging.getLogger("loopmachine")
 
 
 @asynccontextmanager
@@ -24,6 +32,7 @@ async def mcp_tools(
     names: Collection[str] | None = None,
     prefix: str = "",
     trust_hints: bool = False,
+    unchecked: str = "refuse",
     **options: Any,
 ) -> AsyncIterator[list[Tool]]:
     """The tools that a server lists now, for ``run_async`` on the same event loop; what it changes later is not seen.
@@ -35,19 +44,28 @@ async def mcp_tools(
     ``names``: the tools to take, by the server's names; a dict gives them names of your own. ``prefix`` goes before
     each name. ``options`` are those of Tool, for all of them; ``attrs.evolve(tool, timeout=5)`` is for one.
     ``trust_hints``: take a tool's ``effect`` from the server's readOnlyHint and idempotentHint, which may lie.
+    ``unchecked``: what becomes of a tool whose name can't be, or whose schema has a keyword that can't be checked here:
+    "refuse" them all, or "skip" it, with a warning in the log. A ``format`` that is not known, such as "int64", is no
+    such keyword: to JSON Schema (2020-12, Validation, 7.2) it is a note. It is left out, and the server may check it.
 
     Raises ConnectionError for a server that can't be reached, TypeError or ValueError for what can't be meant, and
     InvalidTool, which lists all tools that can't be offered. Called by hand, a tool takes its arguments as one dict.
     """
-    faults = _faults(names, prefix, trust_hints)
+    faults = _faults(names, prefix, trust_hints, unchecked)
     if faults:
         raise TypeError("; ".join(faults))
     async with connected(server) as connection:
         chosen = _chosen(await connection.tools(), names)
-        yield _made(connection, [(prefix + name, tool) for name, tool in chosen], trust_hints, options)
+        Tool("tool", "", {"type": "object"}, connection.call, **options)  # what is wrong with these is no tool's fault
+        made, refused = _made(connection, [(prefix + name, tool) for name, tool in chosen], trust_hints, options)
+        if refused and unchecked == "refuse":
+            raise InvalidTool("\n".join([f"the MCP server has tools that can't be offered; {_REMEDY}:", *refused]))
+        for fault in refused:
+            _logger.warning("a tool of the MCP server is left out: %s", fault)
+        yield made
 
 
-def _faults(names: Any, prefix: Any, trust_hints: Any) -> list[str]:
+def _faults(names: Any, prefix: Any, trust_hints: Any, unchecked: Any) -> list[str]:
     words = [*names, *names.values()] if isinstance(names, Mapping) else names
     right = {
         f"names must be a list of the server's names, a dict from them to your own, or None, not {names!r}": (
@@ -56,6 +74,7 @@ def _faults(names: Any, prefix: Any, trust_hints: Any) -> list[str]:
         ),
         f"prefix must be text, not {prefix!r}": isinstance(prefix, str),
         f"trust_hints must be True or False, not {trust_hints!r}": isinstance(trust_hints, bool),
+        f"unchecked must be 'refuse' or 'skip', not {unchecked!r}": unchecked in ("refuse", "skip"),
     }
     return [fault for fault, holds in right.items() if not holds]
 
@@ -72,21 +91,35 @@ def _chosen(tools: list[types.Tool], names: Collection[str] | None) -> list[tupl
 
 def _made(
     connection: Connection, chosen: list[tuple[str, types.Tool]], trust_hints: bool, options: dict[str, Any]
-) -> list[Tool]:
+) -> tuple[list[Tool], list[str]]:
+    """The tools that can be offered, and why the others can't."""
     made, faults = [], []
     for name, tool in chosen:
         description = tool.description or tool.title or ""
-        signature = Signature(description, tool.input_schema, _whole, ("context",))
+        schema = _checkable(tool.input_schema)
+        signature = Signature(description, schema, _whole, ("context",))
         own = options | _hinted(tool.annotations) if trust_hints else options
         handler = partial(connection.call, tool.name)
         try:
-            made.append(Tool(name, description, tool.input_schema, handler, signature=signature, **own))
+            made.append(Tool(name, description, schema, handler, signature=signature, **own))
         except InvalidTool as error:
             faults.append(str(error))
-    if faults:
-        remedy = "choose others with names=[...], or rename them with names={theirs: yours}"
-        raise InvalidTool("\n".join([f"the MCP server has tools that can't be offered; {remedy}:", *faults]))
-    return made
+    return made, faults
+
+
+def _checkable(schema: Any) -> Any:
+    """The schema, and those within it, without the formats that are not known."""
+    if isinstance(schema, list):
+        return [_checkable(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {}
+    for keyword, argument in schema.items():
+        if keyword in _BY_NAME and isinstance(argument, dict):
+            kept[keyword] = {name: _checkable(one) for name, one in argument.items()}
+        elif keyword != "format" or not isinstance(argument, str) or argument in FORMATS:
+            kept[keyword] = argument if keyword in _VALUES else _checkable(argument)
+    return kept
 
 
 def _hinted(hints: types.ToolAnnotations | None) -> dict[str, str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
+from typing import Final as Constant
 
 import attrs
 
 from loopmachine.limits import Budget, Spend, Usage
 from loopmachine.records import Call
+
+POLL_SECONDS: Constant = 0.05  #: how often who waits for a cancel asks a plain callable, or a clock
 
 
 class CancelToken:
@@ -18,7 +22,8 @@ class CancelToken:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may cancel while its own thread is in here
-        self._told = threading.Event()
+        self._told = False
+        self._woken: threading.Event | None = None  #: made when somebody waits, for it costs more than all the rest
         self._reason = ""
         self._listeners: dict[object, Callable[[], object]] = {}
 
@@ -28,10 +33,12 @@ class CancelToken:
         Raises an ExceptionGroup of what they raised.
         """
         with self._lock:
-            if self._told.is_set():
+            if self._told:
                 return
             self._reason = reason
-            self._told.set()
+            self._told = True
+            if self._woken is not None:
+                self._woken.set()
             listeners, self._listeners = self._listeners, {}
         raised = []
         for listener in listeners.values():
@@ -45,7 +52,7 @@ class CancelToken:
     @property
     def cancelled(self) -> bool:
         """Somebody cancelled."""
-        return self._told.is_set()
+        return self._told
 
     @property
     def reason(self) -> str:
@@ -53,11 +60,13 @@ class CancelToken:
         return self._reason
 
     def __call__(self) -> bool:
-        return self._told.is_set()
+        return self._told
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until cancelled, at most ``timeout`` seconds. Whether it is."""
-        return self._told.wait(timeout)
+        with self._lock:
+            woken = self._woken = self._woken or threading.Event()
+        return self._told or woken.wait(timeout)
 
     def subscribe(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Have ``listener()`` called once, in the thread that cancels; at once if that was before.
@@ -66,7 +75,7 @@ class CancelToken:
         """
         key = object()
         with self._lock:
-            late = self._told.is_set()
+            late = self._told
             if not late:
                 self._listeners[key] = listener
         if late:
@@ -87,6 +96,75 @@ def never() -> bool:
     return False
 
 
+class CallToken(CancelToken):
+    """The cancel of one call: it comes with that of the run, with any of ``more``, and at the deadline on ``clock``."""
+
+    def __init__(
+        self,
+        run: Callable[[], bool] | None,
+        *more: CancelToken,
+        deadline: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._run: Callable[[], bool] = never if run is None else run
+        self._more = more
+        self._deadline = deadline
+        self._clock = clock
+
+    def __call__(self) -> bool:
+        if not self._told:
+            sources: tuple[Callable[[], bool], ...] = (self._run, *self._more)
+            for source in sources:
+                if source():
+                    super().cancel(source.reason if isinstance(source, CancelToken) else "")
+            if self._deadline is not None and self._clock() >= self._deadline:
+                super().cancel("the deadline passed")
+        return self._told
+
+    def cancel(self, reason: str = "") -> None:
+        """Cancel the run, where it has a token, and this call."""
+        if isinstance(self._run, CancelToken):
+            self._run.cancel(reason)
+        super().cancel(reason)
+
+    @property
+    def cancelled(self) -> bool:
+        """It is to stop."""
+        return self()
+
+    @property
+    def reason(self) -> str:
+        """Why, in the words of what came first; blank before."""
+        return self._reason if self() else ""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is to stop, at most ``timeout`` seconds. Whether it is."""
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        unsubscribe = self.subscribe(never)
+        try:
+            while not self() and (left := until - time.monotonic()) > 0:
+                super().wait(min(left, POLL_SECONDS))
+        finally:
+            unsubscribe()
+        return self()
+
+    def subscribe(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """As that of a CancelToken; what only the clock or a plain callable tells is heard when somebody asks."""
+        forget = [super().subscribe(listener)]
+        forget += [source.subscribe(self) for source in (self._run, *self._more) if isinstance(source, CancelToken)]
+
+        def unsubscribe() -> None:
+            for one in forget:
+                one()
+
+        return unsubscribe
+
+    def untimed(self) -> CallToken:
+        """The same without the deadline, for what has it as its own."""
+        return CallToken(self._run, *self._more)
+
+
 @attrs.frozen
 class Context:
     """What the host tells a tool: a parameter annotated ``Context`` gets it, and the model never sees it.
@@ -97,13 +175,24 @@ class Context:
     data: Any = None  #: the caller's own object, given as ``run(context=...)``
     call: Call = Call("", "")  #: what the model asked for
     calls: int = 0  #: how many calls the run has admitted so far, those of this turn included
-    cancel: Callable[[], bool] = never  #: the run's cancel: a CancelToken, or what the caller gave
-    deadline: float | None = None  #: when the run's time is spent, on the clock of the run
-    clock: Callable[[], float] = time.monotonic  #: that of the run, where ``run`` or ``run_async`` drives it
+    #: Whether to stop: a CancelToken of this call's own. It comes with the run's cancel, whatever that is, at the
+    #: deadline, at the tool's timeout, and when an exception (a KeyboardInterrupt, a cancelled task) leaves the run.
+    cancel: Callable[[], bool] = never
+    deadline: float | None = None  #: when the time of the run or of this call is spent, on ``clock``
+    timeout: float | None = None  #: the seconds that its tool gives the call
+    clock: Callable[[], float] = time.monotonic  #: that of the run; step by step, from the latest ``at`` on
     budget: Budget = Budget()  #: the run's limits
     _spend: Callable[[], Spend] = Spend
     _bill: Callable[[Call, Usage], None] | None = None
     _progress: Callable[..., None] | None = None
+
+    def timed(self, seconds: float, expired: CancelToken) -> Self:
+        """The same for a call with a timeout, whose passing is told to ``expired``."""
+        own = self.clock() + seconds
+        deadline = own if self.deadline is None else min(own, self.deadline)
+        known = self.cancel.untimed() if isinstance(self.cancel, CallToken) else self.cancel
+        cancel = CallToken(known, expired, deadline=deadline, clock=self.clock)
+        return attrs.evolve(self, deadline=deadline, cancel=cancel, timeout=seconds)
 
     @property
     def call_id(self) -> str:

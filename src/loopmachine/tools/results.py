@@ -12,7 +12,7 @@ from typing import Final as Constant
 
 import msgspec
 
-from loopmachine.blocks import ImageBlock, TextBlock, written
+from loopmachine.blocks import ImageBlock, ImageBytes, TextBlock, written
 from loopmachine.tools.words import printable, said_by
 
 #: Bytes of images that one result carries: as base64 they fit into a request of the Messages API, 32 MB.
@@ -131,17 +131,60 @@ def _text(value: Any) -> str:
 def _named(value: Any) -> Any:
     """For msgspec's ``enc_hook``: what is JSON after all, and the name of its type for what is not.
 
-    Pydantic models write themselves; subclasses of text and numbers are what they derive from.
+    Pydantic models write themselves; subclasses of text, bytes and numbers are what they derive from.
     """
     if hasattr(type(value), "model_dump"):  # the type: a stand-in has every attribute that it is asked for
-        return value.model_dump(mode="json")
+        return _dumped(value)
     if isinstance(value, str):
         return str.__str__(value)
+    if type(value) is ImageBytes:
+        return f"<{len(value)} bytes of an image: return it alone or in a list to show it>"
+    if isinstance(value, bytes):
+        return bytes(value)
     with suppress(TypeError):  # what msgspec can write, and asks about, is the key of an object
         return _encode_alone(value).decode()
     if isinstance(value, Integral):
         return int(value)
     return float(value) if isinstance(value, Real) else f"<{type(value).__name__}: not JSON>"
+
+
+def _dumped(model: Any) -> Any:
+    """A pydantic model as it writes itself, its bytes as bytes; field by field where one of them can't be written."""
+    known = getattr(type(model), "__pydantic_decorators__", None)
+    if known is None or known.model_serializers:  # it is no such model, or writes itself as a whole
+        return model.model_dump(mode="json")
+    with suppress(Exception):
+        return _with_bytes(model.model_dump(mode="json"), model.model_dump())
+    if type(model).__pydantic_root_model__:
+        return model.model_dump()
+    fields: dict[str, Any] = {}
+    for name in (*type(model).model_fields, *type(model).model_computed_fields, *(model.model_extra or ())):
+        fields |= _field(model, name)
+    return fields
+
+
+def _field(model: Any, name: str) -> dict[str, Any]:
+    """What a model has in a field, as it writes it if it can; nothing where it keeps that to itself."""
+    try:
+        plain = model.model_dump(include={name})
+        with suppress(Exception):
+            return dict(_with_bytes(model.model_dump(mode="json", include={name}), plain))
+        return dict(msgspec.to_builtins(plain, enc_hook=_named))
+    except Exception as error:
+        return {name: f"<not JSON: {said_by(error)}>"}
+
+
+def _with_bytes(told: Any, plain: Any) -> Any:
+    """What pydantic told, the bytes that it took for text as they are; a model may have its own way to write them."""
+    if isinstance(plain, bytes):
+        return plain if told == plain.decode(errors="replace") else told
+    if isinstance(plain, dict) and isinstance(told, dict) and len(plain) == len(told):
+        return {name: _with_bytes(part, own) for (name, part), own in zip(told.items(), plain.values(), strict=True)}
+    if isinstance(plain, list | tuple) and isinstance(told, list) and len(plain) == len(told):
+        return [_with_bytes(part, own) for part, own in zip(told, plain, strict=True)]
+    if isinstance(plain, set | frozenset) and any(isinstance(part, bytes) for part in plain):
+        return plain
+    return told
 
 
 _encode = msgspec.json.Encoder(enc_hook=_named).encode

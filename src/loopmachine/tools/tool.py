@@ -35,15 +35,15 @@ class Tool:
     input_schema: Mapping[str, Any] = attrs.field(repr=False)
     handler: Callable[..., Any]
     effect: str = attrs.field(default="once", kw_only=True)  #: "read", "idempotent", "transactional" or "once"
-    #: whether a call waits for approval: yes, no, or a predicate of its arguments (a dict; True where it raises)
+    #: whether calls wait for approval: yes, no, or a predicate of its arguments, a dict (yes, and warned, if it fails)
     needs_approval: Approval = attrs.field(default=False, kw_only=True)
     max_calls: int | None = attrs.field(default=None, kw_only=True)  #: calls that a run may make of it
     sequential: bool = attrs.field(default=False, kw_only=True)  #: nothing runs beside it
     #: Real seconds, whatever the clock of the run, after which a call is answered ``timed_out`` and the run goes on.
     #: An async tool is cancelled then and awaited; what it brings in spite of that is discarded. A sync one can't be
-    #: stopped: it runs on a thread of its own, and that thread goes on. Its late result is discarded, its effects are
-    #: not; the next call, of a ``sequential`` tool too, may start beside it; neither the run nor the interpreter's exit
-    #: waits for it. None: no timeout, and no thread for it.
+    #: stopped, but asked (``ctx.cancel()`` is true then): it runs on a thread of its own, and that thread goes on. Its
+    #: late result is discarded, its effects are not; the next call, of a ``sequential`` tool too, may start beside it;
+    #: neither the run nor the interpreter's exit waits for it. None: no timeout, and no thread for it.
     timeout: float | None = attrs.field(default=None, kw_only=True)
     is_async: bool = attrs.field(init=False, repr=False)
     signature: Signature = attrs.field(default=None, kw_only=True, repr=False)  #: made by ``of``

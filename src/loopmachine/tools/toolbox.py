@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,24 +14,26 @@ from loopmachine.kinds import CALLS
 from loopmachine.records import Call, CallResult, Turn
 from loopmachine.rules import free_id
 from loopmachine.tools.arguments import refusal
-from loopmachine.tools.context import Context
+from loopmachine.tools.context import CancelToken, Context
 from loopmachine.tools.results import COMMON, block_items, fitted, in_blocks, result_text
 from loopmachine.tools.results import error_text as told
 from loopmachine.tools.timeouts import timed
 from loopmachine.tools.tool import Tool
-from loopmachine.tools.words import listed, near, quoted
+from loopmachine.tools.words import listed, near, quoted, said_by
 
 ErrorText = str | Callable[[Exception], str]
+_logger = logging.getLogger("loopmachine")
 Bound = tuple[Callable[..., Any], list[Any], dict[str, Any]]  #: a handler and what it is called with
 
 
 class Toolbox:
-    """Tools by name. Plain typed functions are taken as ``@tool`` would.
+    """Tools by name. Plain typed functions are taken as ``@tool`` would. ``warn`` is told what harmed nothing.
 
     Raises ValueError that lists all that is no tool, and all names that two tools have.
     """
 
-    def __init__(self, tools: Iterable[Any] = ()) -> None:
+    def __init__(self, tools: Iterable[Any] = (), warn: Callable[[str], object] = _logger.warning) -> None:
+        self._warn = warn
         self._tools: dict[str, Tool] = {}
         faults = []
         for given in tools:
@@ -104,10 +107,24 @@ class Toolbox:
             checked=checked,
             problem=problem,
             effect=tool.effect,
-            needs_approval=asks if isinstance(asks, bool) else _holds(asks, checked, tool.input_schema),
+            needs_approval=asks if isinstance(asks, bool) else self._holds(asks, checked, tool),
             alone=tool.sequential,
             limit=tool.max_calls,
         )
+
+    def _holds(self, asks: Callable[[dict[str, Any]], Any], checked: str | None, tool: Tool) -> bool:
+        """Whether a predicate of the arguments, defaults included, wants approval; yes, and a warning, if it fails."""
+        if checked is None:
+            return False
+        try:
+            answer = asks(_defaults(tool.input_schema) | thaw(checked))
+            if isinstance(answer, bool):
+                return answer
+            became = f"returned a {type(answer).__name__}, not True or False"
+        except Exception as error:
+            became = f"raised {type(error).__name__}: {said_by(error)}"
+        self._warn(f"needs_approval of {tool.name} {became}; the call waits for approval")
+        return True
 
     # --- the calls ----------------------------------------------------------------------------------------
 
@@ -170,21 +187,14 @@ def _bound(tool: Tool | None, call: Call, context: Context) -> CallResult | Boun
     if call.checked is None:
         return CallResult.of(call, "invalid_arguments", call.problem)
     try:
-        handler = tool.handler if tool.timeout is None else timed(tool, tool.timeout)
+        handler = tool.handler
+        if tool.timeout is not None:
+            expired = CancelToken()
+            handler = timed(tool, tool.timeout, expired)
+            context = context.timed(tool.timeout, expired) if tool.signature.contexts else context
         return handler, *tool.signature.bind(call.checked, context)
     except Exception as error:
         return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
-
-
-def _holds(asks: Callable[[dict[str, Any]], Any], checked: str | None, schema: Mapping[str, Any]) -> bool:
-    """Whether a predicate of the arguments, defaults among them, wants approval; yes where it answers no bool."""
-    if checked is None:
-        return False
-    try:
-        answer = asks(_defaults(schema) | thaw(checked))
-    except Exception:
-        return True
-    return answer if isinstance(answer, bool) else True
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:

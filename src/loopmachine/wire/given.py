@@ -9,10 +9,10 @@ import attrs
 
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import Entry, History
-from loopmachine.kinds import CALLS, FINAL
-from loopmachine.records import CallResult, Exchange, Final, Note, Turn, UserMessage
+from loopmachine.kinds import CALLS, FINAL, REFUSED
+from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.rules import free_id
-from loopmachine.wire.fields import Unreadable, filled, mapping
+from loopmachine.wire.fields import Unreadable, filled, is_silent, listed, mapping
 
 Message = dict[str, Any]
 
@@ -58,13 +58,14 @@ class Shape(Protocol):
         """The turn of a reply."""
 
 
-def history(shape: Shape, messages: Iterable[object]) -> tuple[History, str | None]:
-    """The history that these messages are, and the system text among them.
+def history(
+    shape: Shape, messages: Iterable[object], used: Iterable[str] = (), *, rename: bool = False
+) -> tuple[History, str | None]:
+    """The history that these messages are, and the system text among them: see ``Wire.history``.
 
-    Raises ValueError, with a sentence that names the message, where one is none of the wire's, where a call has not
-    exactly one result right after its turn, where an id is used twice, or where the model has the last word.
+    ``used`` are ids that count as used before.
     """
-    reader = _Reader(shape)
+    reader = _Reader(shape, set(used), rename)
     try:
         for at, message in enumerate(messages):
             reader.at = f"messages[{at}]"
@@ -76,12 +77,17 @@ def history(shape: Shape, messages: Iterable[object]) -> tuple[History, str | No
 
 
 def opened(
-    shape: Shape, prompt: Any, before: History | None, system: str | None
+    shape: Shape, prompt: Any, before: History | None, system: str | None, repeated_id: str = "stop"
 ) -> tuple[Any, History | None, str | None]:
-    """A prompt that is a list of messages, as more of the history and as system text; another stays what it is."""
-    if not isinstance(prompt, list | tuple):
+    """A prompt that is a list of messages, as more of the history and as system text; another stays what it is.
+
+    ``repeated_id`` is that of the policy: unless it stops at such, an id used before is sent as another.
+    """
+    if not isinstance(prompt, list | tuple) or not isinstance(before, History | None):
         return prompt, before, system
-    said, own = history(shape, prompt)
+    exchanges = [one for one in (before.entries if before else ()) if isinstance(one, Exchange)]
+    used = (result.id for one in exchanges for result in one.results)
+    said, own = history(shape, prompt, used, rename=repeated_id != "stop")
     if own and system:
         raise ValueError("system: the messages of the prompt hold system text, beside which none can be given")
     return None, said if before is None else History([*before.entries, *said.entries]), system or own
@@ -90,16 +96,17 @@ def opened(
 class _Reader:
     """Puts the pieces together."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, ids: set[str], rename: bool) -> None:
         self.at = "messages"
         self._shape = shape
+        self._ids = ids
+        self._rename = rename
         self._system: list[str] = []
         self._entries: list[Entry] = []
         self._said: list[Message] = []
         self._began = ""  #: where that begins
         self._turn: Turn | None = None  #: whose calls wait
-        self._results: dict[str, CallResult] = {}
-        self._ids: set[str] = set()
+        self._results: dict[int, CallResult] = {}  #: by the place of the call
 
     def take(self, piece: Piece) -> None:
         """Take what a message is."""
@@ -132,8 +139,13 @@ class _Reader:
 
     def _must_not_wait(self, rule: str) -> None:
         if self._turn is not None:
-            waiting = ", ".join(repr(call.id) for call in self._turn.calls if call.id not in self._results)
+            waiting = ", ".join(repr(call.id) for call in self._waiting)
             raise Unreadable(f"the calls {waiting} have no result; {rule}")
+
+    @property
+    def _waiting(self) -> list[Call]:
+        """The calls without a result."""
+        return [call for call in self._turn.calls if call.place not in self._results] if self._turn else []
 
     def _end_turn(self) -> None:
         """Take what the model said as a turn, if it said anything."""
@@ -142,7 +154,7 @@ class _Reader:
             return
         at, self.at = self.at, self._began
         turn = self._shape.decode(self._shape.reply(said))
-        if turn.kind == FINAL:
+        if turn.kind == FINAL or (turn.kind == REFUSED and turn.text.strip()):
             self._entries.append(Final(turn))
         elif turn.kind == CALLS:
             self._turn = self._identified(turn)
@@ -151,31 +163,52 @@ class _Reader:
         self.at = at
 
     def _identified(self, turn: Turn) -> Turn:
-        """The turn with an id for each call; its tools are the caller's own word."""
-        calls = []
-        for call in turn.calls:
-            own = call.id or free_id(call, self._ids)
-            if own in self._ids:
-                raise Unreadable(f"the id {own!r} was used before")
-            self._ids.add(own)
-            calls.append(attrs.evolve(call, id=own, known=True))
-        return attrs.evolve(turn, calls=tuple(calls))
+        """The turn with an id for each call that none before it has; its tools are the caller's own word."""
+        told = {call.id for call in turn.calls}
+        return attrs.evolve(turn, calls=tuple([self._named(call, told) for call in turn.calls]))
+
+    def _named(self, call: Call, told: set[str]) -> Call:
+        own: dict[str, Any] = {"known": True}
+        if not call.id:
+            own["id"] = free_id(call, self._ids, told)
+        elif call.id in self._ids:
+            if not self._rename:
+                right = 'for ids that begin anew there is Policy(repeated_id="rename")'
+                raise Unreadable(f"the id {call.id!r} was used before; {right}")
+            own["sent_id"] = free_id(call, self._ids, told)
+        named = attrs.evolve(call, **own)
+        self._ids.add(named.wire_id)
+        return named
 
     def _answer(self, piece: Brought) -> None:
-        turn = self._turn
-        waiting = [call for call in turn.calls if call.id not in self._results] if turn else []
+        turn, waiting = self._turn, self._waiting
         call = next((one for one in waiting if piece.id in ("", one.id)), None)
         if turn is None or call is None:
             raise Unreadable(f"{piece.id!r} answers no call that waits for its result")
         result = CallResult.of(call, piece.outcome, piece.content)
-        self._results[call.id] = attrs.evolve(result, blocks_text=piece.blocks_text)
+        self._results[call.place] = attrs.evolve(result, blocks_text=piece.blocks_text)
         if len(waiting) == 1:
-            self._entries.append(Exchange(turn, tuple(self._results[one.id] for one in turn.calls)))
+            self._entries.append(Exchange(turn, tuple(self._results[one.place] for one in turn.calls)))
             self._turn, self._results = None, {}
 
 
+def spoken(content: object, kind: str = "text") -> str | list[Message]:
+    """What a user's message holds: text, or parts without those that say nothing. Unreadable where nothing is left."""
+    if not isinstance(content, list):
+        return filled(content, "content")
+    return some([part for part in listed(content, "content", "part") if not is_silent(part, kind)], "content")
+
+
+def some(parts: list[Message], field: str) -> list[Message]:
+    """The parts of a message; Unreadable where there are none."""
+    if not parts:
+        raise Unreadable(f"{field}: it is blank")
+    return parts
+
+
 def heard(message: Message, text: str, plain: Message, wire: str) -> UserMessage:
-    """What the user said. If it is more than ``plain``, its text, it is sent over this wire as it is."""
+    """What the user said. If it is more than ``plain``, its text, this wire sends it as it is but for nulls."""
+    message = {field: value for field, value in message.items() if value is not None}
     if message == plain:
-        return UserMessage(filled(text, "text"))
+        return UserMessage(text)
     return UserMessage(text if text.strip() else "(this is no text)", freeze(message), wire)
