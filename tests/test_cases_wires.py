@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from loopmachine import History, Policy
+from loopmachine import History, Loop, Policy, run
 from loopmachine.history import Entry
 from loopmachine.records import Call, CallResult, Exchange, Final, Turn, UserMessage
-from loopmachine.wire import ANTHROPIC, GEMINI, WIRES
+from loopmachine.requests import AskModel
+from loopmachine.wire import ANTHROPIC, GEMINI, WIRES, Wire
 from tests.drivers import DONE, THREADS, Stage, everywhere
 from tests.refusals import refused
 from tests.shared import case, needs_cases, tools_of
-from tests.test_wire_base import PROVIDERS, exchange
+from tests.test_wire_base import PROVIDERS, REPLIES, exchange
 
 pytestmark = needs_cases
 
@@ -49,21 +50,40 @@ def test_L19_repaired() -> None:
     assert everywhere(scene) == ("answered", [], True)
 
 
-def test_L21_a_history_is_cut_only_between_exchanges() -> None:
-    """Whatever is kept, calls and results stay together on every wire, and the system text stays."""
+def rounds(wire: Wire, number: int) -> list[Any]:
+    """The messages of the case, as often as that, with other ids each time, and the system text if it is one."""
+    entries: list[Entry] = []
+    for one in range(number):
+        turn = Turn(calls=(Call(f"c{one}a", "f"), Call(f"c{one}b", "f", place=1)))
+        results = tuple(CallResult.of(call, "ok", "1") for call in turn.calls)
+        entries += [UserMessage("one"), Exchange(turn, results), Final(Turn("text")), UserMessage("two")]
+    return wire.encode(History(entries), (), "Be brief.").messages
+
+
+#: How many of two rounds' entries, of which each but the exchange is one message, a tail keeps: with what a user said
+#: in front, and no exchange in parts.
+KEPT = {0: 0, **dict.fromkeys(range(1, 7), 1), 7: 4, **dict.fromkeys(range(8, 14), 5), 14: 8, 99: 8}
+
+
+@pytest.mark.parametrize("wire", WIRES.values(), ids=repr)
+def test_L21_a_history_is_cut_only_between_exchanges(wire: Wire) -> None:
+    """Whatever is kept, calls and results stay together in what a model is sent, in front of it the system text."""
     given, _ = case("L21")
-    turn = Turn(calls=(Call("c1", "f"), Call("c2", "f", place=1)))
-    results = tuple(CallResult.of(call, "ok", "1") for call in turn.calls)
-    entries: list[Entry] = [UserMessage("one"), Exchange(turn, results), Final(Turn("text")), UserMessage("two")]
-    history = History(entries)
-    assert len(given["messages"]) == len(entries) + len(results)
-    for most in given["keep_last"]:
-        kept = history.tail(most)
-        assert len(kept) <= most
-        for wire in WIRES.values():
-            encoded = wire.encode(kept, (), "Be brief.")
-            assert refused(wire, encoded.messages) == []
-            assert "Be brief." in str(encoded)
+    aside = wire.aside("Be brief.")
+    first = Loop(rounds(wire, 2), wire=wire, system="Be brief." if aside else None, at=0.0)
+    assert {most: len(first.snapshot.history.tail(most).entries) for most in KEPT} == KEPT
+    assert set(given["keep_last"]) < KEPT.keys()
+    for most in KEPT:
+        seen: list[Any] = []
+
+        def model(messages: Any, tools: Any, ask: AskModel, seen: list[Any] = seen) -> Any:
+            seen.append((list(messages), ask.system))
+            return REPLIES[wire]("Done.", 0, None)
+
+        run(model, "three", history=first.snapshot.history.tail(most), system=first.system, wire=wire)
+        ((messages, system),) = seen
+        lead = wire.lead("Be brief.")
+        assert (refused(wire, messages), messages[: len(lead)], system) == ("", lead, aside)
 
 
 def test_L22_all_parallel_results_are_in_one_content() -> None:

@@ -26,13 +26,13 @@ WIRES = dict(zip(MAKERS, [OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI], str
 STATUSES = dict.fromkeys([400, 401, 403, 404, 422], False) | dict.fromkeys([408, 429, 500, 502, 503, 504, 529], True)
 
 
-@every_maker
-def test_each_refusal_is_told_in_the_providers_words(maker: str) -> None:
+@every_way
+def test_each_refusal_is_told_in_the_providers_words(way: Way) -> None:
     """Its code and its message; too many requests, overload and faults of the server's are worth asking again."""
     refusals = [ProviderError(status, f"it is {status}") for status in STATUSES]
     with wire_server(*refusals) as server:
-        told = [failed(Way(maker, False, False), server.url) for _ in refusals]
-    word = provider_of(WIRES[maker]).word
+        told = [failed(way, server.url) for _ in refusals]
+    word = provider_of(WIRES[way.maker]).word
     assert told == [
         Failure(word(one), one.message, retryable) for one, retryable in zip(refusals, STATUSES.values(), strict=True)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from loopmachine.testing import NetworkRefused, no_network
-from loopmachine.testing.network import Guard
+from loopmachine.testing.network import Guard, _guards
 
 FAR = ("192.0.2.1", 9)  #: RFC 5737: nobody's
 
@@ -141,10 +142,56 @@ def test_who_no_longer_wants_it_leaves_it_to_others() -> None:
             socket.create_connection(FAR)
 
 
-def test_the_suite_runs_under_it() -> None:
-    """Every test of this project, whether it asks or not."""
+REACHING = """
+import socket
+import pytest
+from loopmachine.testing import NetworkRefused
+
+def reach():
     with pytest.raises(NetworkRefused):
-        socket.create_connection(FAR)
+        socket.create_connection(("192.0.2.1", 9))
+
+reach()
+
+@pytest.fixture(scope="session", autouse=True)
+def session():
+    reach()
+    yield
+    reach()
+
+def test_it():
+    reach()
+"""
+RELEASING = """
+from loopmachine.testing.network import _guards
+
+def test_release():
+    _guards[0].wanted = 0
+
+def test_more():
+    pass
+"""
+
+
+def suite(folder: Path, tests: str, *options: str) -> str:
+    """What pytest says of a suite of its own."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_it.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60).stdout
+
+
+@pytest.mark.parametrize(("tests", "says"), [(REACHING, "1 passed"), (RELEASING, "1 failed, 1 passed")])
+def test_the_suite_runs_under_it(tmp_path: Path, tests: str, says: str) -> None:
+    """With the conftest of this project: what modules import, fixtures of any scope, tests; else a test fails."""
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    said = suite(tmp_path, tests, "-p", "no:loopmachine")
+    assert says in said, said
+
+
+def test_no_part_of_this_suite_goes_without_it() -> None:
+    """It is asked for by the session and again by this test."""
+    assert _guards[0].wanted >= 2
 
 
 TESTS = """
@@ -163,11 +210,8 @@ def test_not_refused():
 
 def test_users_have_the_fixture_by_installing(tmp_path: Path) -> None:
     """Without a conftest, for the tests that ask for it; this project's own ask by pytest's ini."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_it.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "--setup-show", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert ("2 passed" in done.stdout, done.stdout.count("SETUP    F no_network")) == (True, 1), done.stdout
+    said = suite(tmp_path, TESTS, "--setup-show")
+    assert ("2 passed" in said, said.count("SETUP    F no_network")) == (True, 1), said
 
 
 def test_the_helpers_need_neither_pytest_nor_an_sdk() -> None:

@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import pytest
 
 from loopmachine import Budget, Policy, run
 from loopmachine.testing import ScriptedModel, call, calls, wire_server
-from loopmachine.testing.providers import provider_of
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, Wire
-from loopmachine.wire.fields import Unreadable
+from tests.refusals import MESSAGES, TOOL, body_of, refusal
 from tests.test_testing_model import look
 from tests.test_testing_server import ASKS, ask
 from tests.test_wire_requests import SPOILED, valid
 
 Body = dict[str, Any]
-TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object"}}
-MESSAGES: dict[Wire, str] = {
-    OPENAI_CHAT: "messages",
-    OPENAI_RESPONSES: "input",
-    ANTHROPIC: "messages",
-    GEMINI: "contents",
-}
 every_wire = pytest.mark.parametrize("wire", ASKS, ids=str)
-
-
-def body_of(wire: Wire, messages: list[Body]) -> Body:
-    """A request with a tool and these messages."""
-    encoded = wire.encode(run(ScriptedModel("x"), "go").history, [TOOL])
-    more = {field: value for field, value in ASKS[wire][1].items() if field in ("model", "max_tokens")}
-    return more | {"tools": encoded.tools, MESSAGES[wire]: messages}
-
-
-def refusal(wire: Wire, body: Body, model: str = "m") -> str:
-    """What the provider says of a request; blank where it accepts it."""
-    try:
-        provider_of(wire).check(json.loads(json.dumps(body)), model)
-    except Unreadable as wrong:
-        return str(wrong)
-    return ""
 
 
 @every_wire
@@ -58,8 +33,7 @@ def test_what_a_run_sends_is_accepted(wire: Wire) -> None:
     assert said == [""] * 4
 
 
-# Gemini is not known to refuse text beside results.
-SPOILS = [(wire, what) for wire in ASKS for what in SPOILED[wire] if what not in ("text beside results", "no JSON")]
+SPOILS = [(wire, what) for wire in ASKS for what in SPOILED[wire]]
 
 
 @pytest.mark.parametrize(("wire", "what"), SPOILS, ids=str)
@@ -85,6 +59,7 @@ FUNCTION = {"type": "function_call", "call_id": "a", "name": "look", "arguments"
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": "1"}
 ASKED = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 ASSISTANT = {"role": "assistant", "content": ""}
+CUSTOM = {"id": "a", "type": "custom", "custom": {"name": "sql", "input": ""}}
 
 
 def said(*blocks: Body, role: str = "assistant") -> Body:
@@ -112,10 +87,23 @@ REFUSED: list[tuple[Wire, Body, str]] = [
         "messages[0].tool_calls: it must be a list",
     ),
     (OPENAI_CHAT, {"messages": [ASSISTANT | {"tool_calls": [{"id": "a"}]}]}, "messages[0].tool_calls[0].type: it must"),
+    (
+        OPENAI_CHAT,
+        {"messages": [ASSISTANT | {"tool_calls": [CUSTOM | {"custom": {"name": "sql"}}]}]},
+        "messages[0].tool_calls[0].custom.input: it is missing",
+    ),
+    (OPENAI_CHAT, {"messages": [ASSISTANT]}, "messages[0].content: it is blank"),
+    (
+        OPENAI_CHAT,
+        {"messages": [ASSISTANT | {"refusal": "No.", "content": None}]},
+        "messages[0].content: it is missing",
+    ),
     (OPENAI_CHAT, {"messages": [{"role": "tool", "content": "1"}]}, "messages[0].tool_call_id: it is missing"),
     (OPENAI_CHAT, {"messages": [USER, ASSISTANT | {"tool_calls": [ASKED]}]}, "messages[1]: the call 'a' (look) has no"),
     (OPENAI_CHAT, {"tools": []}, "tools: it is empty"),
-    (OPENAI_CHAT, {"tools": [{"type": "custom"}]}, "tools[0].type: it must be 'function'"),
+    (OPENAI_CHAT, {"tools": [{"type": "other"}]}, "tools[0].type: it must be 'function' or 'custom'"),
+    (OPENAI_CHAT, {"tools": [{"type": "custom"}]}, "tools[0].custom: it must be an object, not null"),
+    (OPENAI_CHAT, {"tools": [{"type": "custom", "custom": {}}]}, "tools[0].custom.name: it is missing"),
     (OPENAI_CHAT, {"tools": [{"type": "function"}]}, "tools[0].function: it must be an object, not null"),
     (OPENAI_CHAT, {"tools": None, "tool_choice": "none"}, "tool_choice: it is only allowed where tools are given"),
     (OPENAI_RESPONSES, {"model": None}, "model: it is missing"),
@@ -183,6 +171,18 @@ def test_what_is_refused_is_told_by_its_field(wire: Wire, change: Body, says: st
     ("wire", "change"),
     [
         (OPENAI_CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "go"}]}], "tools": None}),
+        (
+            OPENAI_CHAT,
+            {
+                "messages": [
+                    USER,
+                    ASSISTANT | {"tool_calls": [CUSTOM]},
+                    {"role": "tool", "tool_call_id": "a", "content": "1"},
+                    ASSISTANT | {"refusal": "No."},
+                ],
+                "tools": [{"type": "custom", "custom": {"name": "sql"}}],
+            },
+        ),
         (OPENAI_RESPONSES, {"input": [{"type": "web_search_call", "action": None}, USER], "tools": [{"type": "web"}]}),
         (OPENAI_RESPONSES, {"input": [FUNCTION, OUTPUT | {"output": []}]}),
         (ANTHROPIC, with_results({"type": "text", "text": "Go on."}, content=[IMAGE]) | {"tools": [TOOL]}),

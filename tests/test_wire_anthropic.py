@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, get_args
 
+from anthropic.types import StopReason
+from anthropic.types.beta import BetaStopReason
+
+from loopmachine.kinds import STOP_REASONS
 from loopmachine.limits import Usage
 from loopmachine.records import OUTCOMES, Call, Final, Note, Turn, UserMessage
 from loopmachine.wire import ANTHROPIC
@@ -67,11 +71,12 @@ def test_every_outcome_but_ok_is_an_error() -> None:
 
 
 def test_what_only_the_provider_understands_goes_back_in_place() -> None:
-    """Thinking with its signature, what the server ran itself and unknown blocks and fields are sent unchanged."""
+    """Thinking with its signature, empty too, what the server ran and unknown blocks and fields are sent unchanged."""
     blocks: list[dict[str, Any]] = [
         THINKING | {"new": [1.0, None]},
         REDACTED,
         {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "redacted_thinking", "data": ""},
         SEARCH,
         FOUND,
         text("Adding.") | {"citations": None},
@@ -220,3 +225,9 @@ def test_a_refusal_needs_no_content() -> None:
     """A stop reason that aborts is enough."""
     given = [{"stop_reason": "refusal", "content": []}, {"stop_reason": "refusal"}, {"stop_reason": "max_tokens"}]
     assert [ANTHROPIC.decode(one).kind for one in given] == ["refused", "refused", "truncated"]
+
+
+def test_every_reason_of_the_sdk_is_in_the_table() -> None:
+    """What a message may stop for is listed, in the beta too."""
+    known = [*get_args(StopReason), *get_args(BetaStopReason)]
+    assert (len(known), [one for one in known if one not in STOP_REASONS]) == (15, [])

@@ -248,11 +248,21 @@ def test_users_and_notes_speak_as_the_user(wire: Wire, entry: Entry) -> None:
     assert sent(wire, entry) == [{"role": "user"} | said]
 
 
+@every_provider
+@pytest.mark.parametrize(
+    "entry", [UserMessage(" "), Note(""), Final(Turn("\n"))], ids=lambda entry: type(entry).__name__
+)
+def test_what_says_nothing_is_not_sent(wire: Wire, entry: Entry) -> None:
+    """A server would refuse it, so encoding does, by its name."""
+    with pytest.raises(ValueError, match=f"a {type(entry).__name__} of a history must say something, and this one is"):
+        sent(wire, entry)
+
+
 # --- what a turn is -------------------------------------------------------------------------------------
 
 #: Why it stopped, for each thing a reason may claim, with (text and calls, calls, text, neither).
 WHAT_A_TURN_IS: dict[tuple[str | None, ...], tuple[str, str, str, str]] = {
-    (None, "", "new_reason", "OTHER"): ("calls", "calls", "final", "malformed"),
+    (None, "", "new_reason", "FINISH_REASON_UNSPECIFIED"): ("calls", "calls", "final", "malformed"),
     ("stop", "end_turn", "stop_sequence", "completed", "final", "STOP"): ("calls", "calls", "final", "malformed"),
     ("tool_calls", "tool_use", "function_call", "calls"): ("calls", "calls", "malformed", "malformed"),
     (
@@ -293,6 +303,8 @@ WHAT_A_TURN_IS: dict[tuple[str | None, ...], tuple[str, str, str, str]] = {
         "TOO_MANY_TOOL_CALLS",
         "MISSING_THOUGHT_SIGNATURE",
         "NO_IMAGE",
+        "OTHER",
+        "IMAGE_OTHER",
         "failed",
         "cancelled",
         "in_progress",

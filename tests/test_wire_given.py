@@ -16,7 +16,7 @@ from loopmachine.records import Exchange, Final, Note, Turn, UserMessage
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
 from tests.refusals import refused
 from tests.test_wire_any_reply import JSON
-from tests.test_wire_base import PROVIDERS, REPLIES, every_wire, exchange
+from tests.test_wire_base import PROVIDERS, REPLIES, every_wire, exchange, identified
 from tests.test_wire_requests import SCRIPT, played, valid
 
 Message = dict[str, Any]
@@ -49,7 +49,7 @@ def test_whatever_a_run_brought_can_be_handed_in(wire: Wire, script: list[Any]) 
     messages = wire.encode(result.history.append(UserMessage("And?"))).messages
     history, _ = wire.history(messages)
     again = wire.encode(history).messages
-    assert refused(wire, again) == []
+    assert refused(wire, again) == ""
     assert again == messages
 
 
@@ -117,6 +117,88 @@ def test_what_a_user_said_in_more_than_text(wire: Wire) -> None:
     (warned,) = [one.text for one in told if isinstance(one, notices.Warning)]
     assert warned.startswith(f"history: what came over {wire.name!r} is sent over {other.name!r} as text and calls; ")
     assert other.encode(history) == other.encode(History(map(UserMessage, texts)))
+
+
+PNG = {"mimeType": "image/png", "data": "iVBO"}
+#: What a user said with parts that say nothing, and without them.
+BESIDE_NOTHING: dict[Wire, list[tuple[Message, Message]]] = {
+    ANTHROPIC: [
+        (
+            {"role": "user", "content": [text, {"type": "text", "text": "x"}]},
+            {"role": "user", "content": [{"type": "text", "text": "x"}]},
+        )
+        for text in ({"type": "text", "text": ""}, {"type": "text", "text": " "})
+    ],
+    OPENAI_CHAT: [
+        (
+            {"role": "user", "content": [IMAGE, {"type": "text", "text": ""}], "name": None},
+            {"role": "user", "content": [IMAGE]},
+        ),
+        ({"role": "user", "content": "x", "name": None}, {"role": "user", "content": "x"}),
+    ],
+    OPENAI_RESPONSES: [
+        (
+            {"role": "user", "content": [{"type": "input_text", "text": "\n"}, {"type": "input_text", "text": "x"}]},
+            {"role": "user", "content": [{"type": "input_text", "text": "x"}]},
+        ),
+        ({"role": "user", "content": "x", "id": None}, {"role": "user", "content": "x"}),
+    ],
+    GEMINI: [
+        ({"role": "user", "parts": [part, {"inlineData": PNG}]}, {"role": "user", "parts": [{"inlineData": PNG}]})
+        for part in ({}, {"text": ""}, {"text": None}, {"text": " "}, {"thought": True})
+    ],
+}
+
+
+@pytest.mark.parametrize("wire", list(BESIDE_NOTHING), ids=repr)
+def test_parts_that_say_nothing_are_not_sent(wire: Wire) -> None:
+    """Servers refuse them, and nulls; the rest goes as it is."""
+    for told, left in BESIDE_NOTHING[wire]:
+        messages = wire.encode(wire.history([copy.deepcopy(told)])[0]).messages
+        assert (messages, refused(wire, messages)) == ([left], "")
+
+
+def test_a_blank_text_beside_results_is_left_out() -> None:
+    """Nobody said anything: the message is that of the results."""
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "1"}
+    told = {"role": "user", "content": [result, {"type": "text", "text": " "}]}
+    assert len(ANTHROPIC.history([use, told])[0].entries) == 1
+
+
+def test_reasoning_without_a_summary() -> None:
+    """It is sent with an empty one, which the server wants."""
+    said = {"type": "message", "role": "assistant", "content": "x"}
+    user = {"role": "user", "content": "go"}
+    messages = [user, {"type": "reasoning", "id": "rs", "summary": None}, {"type": "reasoning"}, said, user]
+    assert OPENAI_RESPONSES.encode(OPENAI_RESPONSES.history(messages)[0]).messages == [
+        user,
+        {"type": "reasoning", "id": "rs", "summary": []},
+        {"type": "reasoning", "summary": []},
+        said,
+        user,
+    ]
+
+
+#: A refusal, each with what is sent of it: the same, but that some servers refuse null.
+NO = {"role": "assistant", "content": None, "refusal": "No."}
+NO_PART = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+NO_ITEM = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+
+
+@pytest.mark.parametrize(
+    ("wire", "no", "sent"),
+    [(OPENAI_CHAT, NO, NO | {"content": ""}), (OPENAI_CHAT, NO_PART, NO_PART), (OPENAI_RESPONSES, NO_ITEM, NO_ITEM)],
+    ids=["field", "part", "item"],
+)
+def test_a_refusal_is_a_turn_to_go_on_from(wire: Wire, no: Message, sent: Message) -> None:
+    """It goes back in place, and over another wire as its text."""
+    user = {"role": "user", "content": "go"}
+    history, _ = wire.history([user, no, user])
+    messages = wire.encode(history).messages
+    assert (messages, refused(wire, messages)) == ([user, sent, user], "")
+    assert list(history)[1] == {"kind": "final", "text": "No."}
+    assert ANTHROPIC.encode(history).messages[1] == {"role": "assistant", "content": [{"type": "text", "text": "No."}]}
 
 
 def test_notes_outcomes_and_blocks_of_plain_messages() -> None:
@@ -220,6 +302,60 @@ def test_a_run_goes_on_from_the_messages(wire: Wire) -> None:
     assert Loop.from_json(result.loop.to_json()).snapshot == result.loop.snapshot
 
 
+def begun_anew(wire: Wire) -> list[Message]:
+    """Two turns of a provider that restarts its ids, the second with one of them twice, and their results."""
+    first, second = (wire.decode(REPLIES[wire]("", calls, None)) for calls in (1, 2))
+    twice = identified(second, "c0", "c0")
+    return [
+        *wire.entry(UserMessage("go")),
+        *wire.entry(exchange(first, ("ok", "1"))),
+        *wire.entry(exchange(twice, ("ok", "2"), ("ok", "3"))),
+    ]
+
+
+def brought(history: History) -> list[tuple[str, str]]:
+    """The id and content of each result."""
+    exchanges = [entry for entry in history.entries if isinstance(entry, Exchange)]
+    return [(one.id, one.content) for entry in exchanges for one in entry.results]
+
+
+@every_wire
+@pytest.mark.parametrize("repeated_id", ["answer", "rename"])
+def test_ids_that_begin_anew(wire: Wire, repeated_id: str) -> None:
+    """Under a policy that bears them each call keeps its result, and is sent with an id of its own."""
+    seen: list[list[Message]] = []
+
+    def model(given: Any, tools: Any) -> Any:
+        seen.append(list(given))
+        return REPLIES[wire]("Done.", 0, None)
+
+    result = run(model, begun_anew(wire), wire=wire, policy=Policy(repeated_id=repeated_id))
+    assert brought(result.history) == [("c0", "1"), ("c0_s0_0", "2"), ("c0_s0_1", "3")]
+    assert (result.text, refused(wire, seen[0])) == ("Done.", "")
+    assert Loop.from_json(result.loop.to_json()).snapshot == result.loop.snapshot
+
+
+@every_wire
+def test_ids_that_begin_anew_are_refused_unless_the_policy_bears_them(wire: Wire) -> None:
+    """The sentence says which does; so it is with an id of the history beside them."""
+    says = "the id 'c0' was used before; for ids that begin anew there is"
+    with pytest.raises(ValueError, match=rf"messages\[\d\]: {says} Policy\(repeated_id=\"rename\"\)"):
+        run(bool, begun_anew(wire), wire=wire)
+    first = History([exchange(wire.decode(REPLIES[wire]("", 1, None)), ("ok", "1"))])
+    messages = [*wire.encode(first).messages, *wire.entry(UserMessage("go"))]
+    with pytest.raises(ValueError, match=says):
+        run(bool, messages, history=first, wire=wire)
+    policy = Policy(repeated_id="rename")
+    result = run(lambda given: REPLIES[wire]("Done.", 0, None), messages, history=first, wire=wire, policy=policy)
+    assert brought(result.history) == [("c0", "1"), ("c0_s0_0", "1")]
+
+
+def test_a_history_that_is_none_is_refused_beside_messages() -> None:
+    """As it is beside text."""
+    with pytest.raises(TypeError, match=r"history must be a History, such as result\.history, not str"):
+        run(bool, [{"kind": "user", "text": "go"}], history="go")  # type: ignore[arg-type]  # on purpose
+
+
 @every_wire
 def test_ids_of_the_messages_count_as_used(wire: Wire) -> None:
     """A call that has one of them again ends the run."""
@@ -233,6 +369,12 @@ def test_ids_of_the_messages_count_as_used(wire: Wire) -> None:
 USER, ASSISTANT = {"role": "user", "content": "go"}, {"role": "assistant", "content": "x"}
 CALLS: Message = {"role": "assistant", "tool_calls": [{"id": one, "function": {"name": "look"}} for one in "ab"]}
 TOLD: list[Message] = [{"role": "tool", "tool_call_id": one, "content": "1"} for one in "ab"]
+#: What says nothing, and the sentence.
+NOTHING: list[tuple[Any, str]] = [
+    (None, "messages[0]: content: it is missing"),
+    ([], "messages[0]: content: it is blank"),
+    ([{"type": "text", "text": " "}], "messages[0]: content: it is blank"),
+]
 WAIT = "the calls 'a', 'b' have no result; "
 FRONT = "nothing goes in front of their results or between them"
 LAST = "the last must be the user's, or a result, for the model to go on from"
@@ -252,7 +394,24 @@ REFUSED: list[tuple[Wire, list[Any], str]] = [
         [USER, ASSISTANT | {"content": " "}],
         "messages[1]: it is no turn to go on from: text: it is blank and ",
     ),
-    (OPENAI_CHAT, [USER | {"content": " "}], "messages[0]: text: it is blank"),
+    (OPENAI_CHAT, [USER | {"content": " "}], "messages[0]: content: it is blank"),
+    *((OPENAI_CHAT, [USER | {"content": told}], says) for told, says in NOTHING),
+    (OPENAI_CHAT, [{"role": "user"}], "messages[0]: content: it is missing"),
+    (OPENAI_CHAT, [USER | {"content": " ", "name": "anna"}], "messages[0]: content: it is blank"),
+    (
+        OPENAI_CHAT,
+        [USER, ASSISTANT | {"content": None, "refusal": " "}, USER],
+        "messages[1]: it is no turn to go on from",
+    ),
+    *((ANTHROPIC, [USER | {"content": told}], says) for told, says in NOTHING[1:]),
+    *(
+        (OPENAI_RESPONSES, [USER | {"content": told}], says)
+        for told, says in [*NOTHING[:2], ([{"type": "input_text", "text": " "}], NOTHING[2][1])]
+    ),
+    (GEMINI, [{"parts": []}], "messages[0]: parts: it is blank"),
+    (GEMINI, [{"parts": [{}]}], "messages[0]: parts: it is blank"),
+    (GEMINI, [{"parts": [{"text": " "}]}], "messages[0]: parts: it is blank"),
+    (GEMINI, [{"parts": [{"text": 5}]}], "messages[0]: text: it must be a string, not int"),
     (OPENAI_CHAT, [USER | {"content": 5}], "messages[0]: content: it must be a string, not int"),
     (
         OPENAI_CHAT,

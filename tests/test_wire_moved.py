@@ -13,11 +13,14 @@ import pytest
 
 from loopmachine import History, Loop, notices, run, tool
 from loopmachine.events import CancelPolled
+from loopmachine.history import Entry
 from loopmachine.records import Call, CallResult, Exchange, Turn, UserMessage
 from loopmachine.requests import AskModel
-from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
+from loopmachine.testing.pairing import marks
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Encoding, Wire
+from tests.refusals import refused
 from tests.test_wire_any_reply import pairs
-from tests.test_wire_base import REPLIES, every_provider, every_wire
+from tests.test_wire_base import REPLIES, every_provider, every_wire, exchange, identified
 
 Messages = list[dict[str, Any]]
 
@@ -306,6 +309,58 @@ def test_ids_that_not_every_provider_takes(wire: Wire) -> None:
         assert (len(set(sent_ids)), sent_ids[4]) == (6, "toolu_1-a")
         assert [one for one in sent_ids if not re.fullmatch("[A-Za-z0-9_-]{1,40}", one)] == []
         assert [one[:15] for one in sent_ids[:2]] == ["functions_add_0"] * 2
+
+
+def asking(wire: Wire, *ids: str) -> Exchange:
+    """An exchange over this wire whose calls have these ids, as a caller may make it."""
+    turn = identified(wire.decode(REPLIES[wire]("", len(ids), None)), *ids)
+    return exchange(turn, *[("ok", one) for one in ids])
+
+
+@every_wire
+def test_ids_that_are_blank_or_stand_twice_in_a_history(wire: Wire) -> None:
+    """Each call and its result are sent with an id that none before it has, in all messages and as a run sees them."""
+    first: list[Entry] = [UserMessage("go"), asking(wire, "a", "a", "", " "), asking(wire, "b", "a")]
+    history = History([*first, UserMessage("on"), asking(wire, "a_s0_1", "", "b")])
+    expected = ["a", "a_s0_1", "call_s0_2", "__s0_3", "b", "a_s0_1_1", "a_s0_1_s0_0", "call_s0_1", "b_s0_2"]
+    assert [refused(wire, wire.encode(history).messages), *ids_of(wire.encode(history).messages)] == [
+        "",
+        expected,
+        expected,
+    ]
+    seen: list[Messages] = []
+
+    def model(messages: Any, tools: Any) -> Any:
+        seen.append(list(messages))
+        return REPLIES[wire]("Done.", 0, None)
+
+    run(model, history=history, wire=wire)
+    assert seen == [wire.encode(history).messages]
+
+
+def test_a_history_without_such_ids_is_sent_as_it_is() -> None:
+    """Of one that was forked, each fork has the ids of its own."""
+    fork = History([UserMessage("go"), asking(PLAIN, "a")])
+    ways = [fork.append(asking(PLAIN, "b")), fork.append(asking(PLAIN, "b")).append(asking(PLAIN, "b"))]
+    assert [ids_of(PLAIN.encode(one).messages)[0] for one in ways] == [["a", "b"], ["a", "b", "b_s0_0"]]
+    encoding = Encoding(PLAIN)
+    assert [ids_of(list(encoding.messages(one)))[0] for one in (*ways, *ways)] == [["a", "b"], ["a", "b", "b_s0_0"]] * 2
+
+
+def ids_of(messages: Messages) -> list[list[str]]:
+    """The ids of the calls in messages, and those of the results."""
+    found = [mark for message in messages for mark in marks(message, "")]
+    return [[one.id for one in found if one.kind == kind] for kind in ("call", "result")]
+
+
+@every_wire
+@pytest.mark.parametrize("results", [0, 1, 3])
+def test_an_exchange_whose_results_are_not_those_of_its_calls(wire: Wire, results: int) -> None:
+    """It can't be sent, and the sentence says so."""
+    whole = asking(wire, "a", "b", "c")
+    broken = Exchange(attrs.evolve(whole.turn, calls=whole.turn.calls[:2]), whole.results[:results])
+    with pytest.raises(ValueError, match=f"an exchange holds one result for each of its calls, not {results} for 2"):
+        wire.encode(History([broken]))
 
 
 @every_provider

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
+from openai.types.chat.chat_completion import Choice
+from openai.types.chat.chat_completion_chunk import Choice as ChunkChoice
+
+from loopmachine.kinds import STOP_REASONS
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Final, Note, Turn, UserMessage
 from loopmachine.wire import OPENAI_CHAT
@@ -15,6 +19,10 @@ from tests.test_wire_base import exchange, identified, renamed, sent
 
 def function(one: str | None, arguments: Any = "{}", name: str = "add") -> dict[str, Any]:
     return {"id": one, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def custom(one: str | None, text: Any, name: str = "sql") -> dict[str, Any]:
+    return {"id": one, "type": "custom", "custom": {"name": name, "input": text}}
 
 
 def message(content: Any = None, *calls: Any, **fields: Any) -> dict[str, Any]:
@@ -58,28 +66,55 @@ def test_two_calls_one_failing_and_a_user_message() -> None:
 
 
 def test_what_only_the_provider_understands_goes_back_in_place() -> None:
-    """Reasoning, annotations and unknown fields, of the message and of its calls, are sent unchanged."""
+    """Reasoning, a refusal, annotations and unknown fields, of the message and its calls, are sent unchanged."""
     call = function("call_1", '{ "a": 1.50 }') | {
         "extra_content": {"google": {"thought_signature": "CkYB=="}},
         "index": 0,
     }
-    parts = [{"type": "thinking", "thinking": [1]}, {"type": "text", "text": "Hm."}]
-    said = message(parts, call, reasoning_content="It adds.", annotations=[], refusal=None, audio=None)
-    turn = OPENAI_CHAT.decode(copy.deepcopy(said))
-    assert sent(OPENAI_CHAT, exchange(turn, ("ok", "1"))) == [said, answer("call_1", "1")]
-    assert (turn.text, turn.payload, list(turn.payload)) == ("Hm.", said, list(said))
+    parts = [
+        {"type": "thinking", "thinking": [1]},
+        {"type": "refusal", "refusal": "Not all."},
+        {"type": "text", "text": "Hm."},
+    ]
+    for refusal in (None, "Not all.", ""):
+        said = message(parts, call, reasoning_content="", annotations=[], refusal=refusal, audio=None)
+        turn = OPENAI_CHAT.decode(copy.deepcopy(said))
+        assert sent(OPENAI_CHAT, exchange(turn, ("ok", "1"))) == [said, answer("call_1", "1")]
+        assert (turn.text, turn.payload, list(turn.payload)) == ("Hm.", said, list(said))
 
 
 def test_what_a_server_sends_empty_is_not_sent_back() -> None:
-    """An empty tool_calls or function_call is left out, and a message without content gets some."""
+    """An empty tool_calls or function_call, or blank text, is left out, and a message without content gets some."""
     empty = OPENAI_CHAT.decode(message("Done.", tool_calls=[], function_call=None))
+    blank = OPENAI_CHAT.decode(message([{"type": "text", "text": " "}, {"type": "text", "text": "Done."}]))
+    blanks = OPENAI_CHAT.decode(message([{"type": "text", "text": ""}], function("call_2")))
     null = OPENAI_CHAT.decode({"content": "Done.", "tool_calls": None, "role": None})
     asks = OPENAI_CHAT.decode({"tool_calls": [function("call_1")]})
-    assert sent(OPENAI_CHAT, Final(empty), Final(null), exchange(asks, ("ok", "1"))) == [
+    entries = Final(empty), Final(null), Final(blank), exchange(asks, ("ok", "1")), exchange(blanks, ("ok", "2"))
+    assert sent(OPENAI_CHAT, *entries) == [
         message("Done."),
         message("Done."),
+        message([{"type": "text", "text": "Done."}]),
         message("", function("call_1")),
         answer("call_1", "1"),
+        message("", function("call_2")),
+        answer("call_2", "2"),
+    ]
+
+
+def test_a_custom_tool_gets_text_and_its_call_goes_back_in_its_own_kind() -> None:
+    """Its call has the text as its one argument, whatever that is; the result is a tool's as any other."""
+    texts = ['SELECT "a"\n', "", "{"]
+    calls = [*(custom(f"c{n}", text) | {"x": n} for n, text in enumerate(texts)), function("c3")]
+    turn = OPENAI_CHAT.decode(message(None, *copy.deepcopy(calls)))
+    assert [(call.id, call.name, call.arguments) for call in turn.calls] == [
+        *((f"c{n}", "sql", {"input": text}) for n, text in enumerate(texts)),
+        ("c3", "add", {}),
+    ]
+    made = renamed(turn, "c9", "", "", "")
+    assert sent(OPENAI_CHAT, exchange(made, *[("ok", "3 rows")] * 4)) == [
+        message("", calls[0] | {"id": "c9"}, *calls[1:]),
+        *(answer(one, "3 rows") for one in ("c9", "c1", "c2", "c3")),
     ]
 
 
@@ -151,6 +186,10 @@ def test_a_refusal() -> None:
     given = [
         completion(message(None, refusal=refusal), "stop"),
         message("", refusal=refusal),
+        message([{"type": "refusal", "refusal": refusal[:9]}, {"type": "refusal", "refusal": refusal[9:]}]),
+        message([{"type": "text", "text": ""}, {"type": "refusal", "refusal": refusal}], refusal="the same"),
+        message([{"type": "text", "text": "Here."}, {"type": "refusal", "refusal": refusal}]),
+        message([{"type": "refusal", "refusal": 5}]),
         completion(message(None, refusal=refusal), "length"),
         completion(message("Here.", refusal=refusal), "stop"),
         completion(message(None, function("c"), refusal=refusal), "tool_calls"),
@@ -162,6 +201,10 @@ def test_a_refusal() -> None:
     assert [(turn.kind, turn.stop, turn.text) for turn in turns] == [
         ("refused", "refusal", refusal),
         ("refused", "refusal", refusal),
+        ("refused", "refusal", refusal),
+        ("refused", "refusal", refusal),
+        ("final", "", "Here."),
+        ("malformed", "", ""),
         ("truncated", "length", refusal),
         ("final", "stop", "Here."),
         ("calls", "tool_calls", ""),
@@ -173,7 +216,6 @@ def test_a_refusal() -> None:
 
 def test_malformed_replies() -> None:
     """Each reply that can't be used has a fault that begins with the field."""
-    custom = {"id": "c", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}
     blank = "text: it is blank and there are no calls"
     no_message = "choices[0].message: it is missing"
     faults: list[tuple[Any, str]] = [
@@ -197,7 +239,13 @@ def test_malformed_replies() -> None:
         (message([{"type": "text", "text": 5}]), "content[0].text: it must be a string, not int"),
         (message("x", tool_calls={"a": 1}), "tool_calls: it must be a list of tool calls, not dict"),
         (message("x", function("c"), 5), "tool_calls[1]: it must be a tool call, an object, not int"),
-        (message("x", function("c"), custom), "tool_calls[1].type: only a 'function' can be answered, not 'custom'"),
+        (
+            message("x", function("c"), {"type": "other"}),
+            "tool_calls[1].type: only a 'function' or a 'custom' tool can be answered, not 'other'",
+        ),
+        (message("x", {"id": "c", "type": "custom"}), "tool_calls[0].custom: it must be an object, not null"),
+        (message("x", custom("c", None)), "tool_calls[0].custom.input: it is missing"),
+        (message("x", custom("c", "x", "")), "tool_calls[0].custom.name: it is blank"),
         (message("x", {"id": "c", "type": "function"}), "tool_calls[0].function: it must be an object, not null"),
         (message("x", function("c", "{}", " ")), "tool_calls[0].function.name: it is blank"),
         (message("x", function(5)), "tool_calls[0].id: it must be a string, not int"),  # type: ignore[arg-type]  # on purpose
@@ -234,3 +282,10 @@ def test_usage_details_of_another_shape_are_not_reported() -> None:
     }
     turn = OPENAI_CHAT.decode(completion(message("x"), "stop", usage=usage))
     assert turn.usage == Usage(input_tokens=1, output_tokens=2)
+
+
+def test_every_reason_of_the_sdk_is_in_the_table() -> None:
+    """What a choice may stop for is listed, streamed or not."""
+    whole = get_args(Choice.model_fields["finish_reason"].annotation)
+    (streamed, _) = get_args(ChunkChoice.model_fields["finish_reason"].annotation)
+    assert (len(whole), [one for one in (*whole, *get_args(streamed)) if one not in STOP_REASONS]) == (5, [])

@@ -79,12 +79,14 @@ def test_two_calls_one_failing_and_a_user_message() -> None:
 
 
 def test_what_only_the_provider_understands_goes_back_in_place() -> None:
-    """Reasoning, what the server ran itself, unknown items and fields, and the ids of items are sent unchanged."""
+    """Reasoning, empty too, a refusal, what the server ran itself, unknown items and fields, and ids are unchanged."""
     items: list[dict[str, Any]] = [
         REASONING,
         SEARCH,
         ENCRYPTED | {"new": [1.0]},
         said("Adding.", phase="commentary", new={"deep": 1}),
+        ENCRYPTED | {"encrypted_content": ""},
+        said() | {"content": [{"type": "refusal", "refusal": "But not all."}]},
         function("call_1", '{ "z": 1.50, "a": 12345678901234567890123 }', namespace="sums"),
         {"type": "brand_new", "value": {"b": 1, "a": None}},
     ]

@@ -76,7 +76,7 @@ HOSTILE: dict[Wire, Callable[[str, list[Asked], Noise], dict[str, Any]]] = {
 TEXTS = st.sampled_from(["", " ", "\n", "Hm.", "é\x00"])
 ASKED = st.tuples(
     st.sampled_from([None, "", " ", "a", "b", "functions.add:0", "functions.add_0", "x" * 70, "x" * 71]),
-    st.sampled_from(["add", "add", "add", "files/read.text", "no such!", "1st", "日本", "n" * 90]),
+    st.sampled_from(["add", "add", "read_text", "files/read.text", "no such!", "1st", "日本", "n" * 90]),
     st.sampled_from(["{}", '{"n": 1}', '{"n": "x"}', "", "{", "[1]", "null", '{"n": NaN}', '"{}"', '{"n": "\\ud800"}']),
 )
 SCRIPT = st.lists(st.tuples(TEXTS, st.lists(ASKED, max_size=3), st.lists(TEXTS, max_size=2)), min_size=1, max_size=4)
@@ -88,7 +88,7 @@ def add(n: int = 1) -> str:
     return "" if n else "0"
 
 
-@tool(name="files/read.text")
+@tool
 def read_text() -> None:
     """Read."""
     raise OSError("no such file")
@@ -114,7 +114,7 @@ def played(wire: Wire, script: list[Any], policy: Policy) -> tuple[Any, list[lis
 def test_no_request_of_a_run_is_refused(wire: Wire, repeated: str, script: list[Any]) -> None:
     """Whatever a model replies, each of the requests that follow could be sent."""
     _, seen = played(wire, script, Policy(repeated_id=repeated, repairs=4))
-    assert [refused(wire, messages) for messages in seen] == [[]] * len(seen)
+    assert [refused(wire, messages) for messages in seen] == [""] * len(seen)
 
 
 @every_wire
@@ -125,7 +125,7 @@ def test_no_request_of_a_history_that_was_moved_is_refused(wire: Wire, script: l
     result, _ = played(wire, script, Policy(repeated_id="rename", repairs=4))
     for other in WIRES.values():
         messages = other.encode(result.history, (), "Be brief.").messages
-        assert (other, refused(other, messages)) == (other, [])
+        assert (other, refused(other, messages)) == (other, "")
 
 
 # --- that the checkers see what servers refuse ------------------------------------------------------------------
@@ -143,7 +143,7 @@ def valid(wire: Wire) -> list[dict[str, Any]]:
 
 def test_what_is_valid_is_not_refused() -> None:
     """A run as it should be has nothing that a checker names."""
-    assert [refused(wire, valid(wire)) for wire in WIRES.values()] == [[]] * len(WIRES)
+    assert [refused(wire, valid(wire)) for wire in WIRES.values()] == [""] * len(WIRES)
 
 
 Spoil = Callable[[list[Any]], Any]
@@ -210,10 +210,17 @@ SPOILED: dict[Wire, dict[str, Spoil]] = {
         "arguments": lambda said: blocks(said, 1)[1]["functionCall"].update(args=[]),
         "empty part": lambda said: blocks(said, 1).append({"text": ""}),
         "no parts": lambda said: said[3].update(parts=[]),
-        "text beside results": lambda said: blocks(said, 2).append({"text": "x"}),
         "begins with the model": lambda said: said.pop(0),
     },
 }
+
+
+def test_what_some_servers_bear_is_named_too() -> None:
+    """Results in another order than their calls, and an id of an earlier turn."""
+    messages = valid(OPENAI_CHAT)
+    swapped = [*messages[:2], messages[3], messages[2], *messages[4:]]
+    said = [refused(OPENAI_CHAT, one) for one in (messages, swapped, [*messages, *messages])]
+    assert [one[:20] for one in said] == ["", "the results [Mark(wh", "an id is used twice:"]
 
 
 @pytest.mark.parametrize(("wire", "what"), [(wire, what) for wire, ways in SPOILED.items() for what in ways], ids=str)
@@ -221,4 +228,4 @@ def test_what_a_server_refuses_is_named(wire: Wire, what: str) -> None:
     """Each fault that is put into a valid request is found: the checkers can fail."""
     messages = json.loads(json.dumps(valid(wire)))
     SPOILED[wire][what](messages)
-    assert refused(wire, messages) != []
+    assert refused(wire, messages) != ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import statistics
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -440,16 +439,19 @@ PIECES: dict[str, tuple[Wire, dict[str, Any], Callable[[str], dict[str, Any]]]] 
 
 @pytest.mark.parametrize("what", PIECES)
 def test_a_piece_costs_no_copy_of_what_came_before(what: str) -> None:
-    """Feeding one usually takes less memory than it is long, whatever came: they are put together once, by ``turn``."""
+    """Feeding one takes less memory than it is long, however much came: pieces are put together once, by ``turn``.
+
+    They are long, since other threads of the process allocate a little meanwhile, which is counted too.
+    """
     wire, first, piece = PIECES[what]
-    stream, chunk = wire.stream(), piece("x" * 10_000)
+    stream, chunk = wire.stream(), piece("x" * 100_000)
     stream.feed(first)
     tracemalloc.start()
-    usual = statistics.median(peaks(lambda: stream.feed(chunk), 200))  # other threads of the process allocate, too
+    most = max(peaks(lambda: stream.feed(chunk), 200))
     tracemalloc.stop()
-    assert usual < 10_000
+    assert most < 100_000
     stream.close(True)
-    assert "x" * 2_000_000 in (stream.turn().payload_text or "")
+    assert "x" * 20_000_000 in (stream.turn().payload_text or "")
 
 
 def peaks(act: Callable[[], object], times: int) -> Iterator[int]:

@@ -83,7 +83,7 @@ def test_what_a_screen_is_shown() -> None:
 
 
 def test_blocks_as_they_go_back() -> None:
-    """Thinking with its signature, even one said twice, redacted thinking, cited text and calls: in place, whole."""
+    """Thinking with its signature, even one said twice, redacted or empty, cited text and calls: in place, whole."""
     cited = [{"type": "page_location", "page": n} for n in (1, 2)]
     made = turn(
         begins(0, type="thinking", thinking="H", signature=""),
@@ -100,6 +100,8 @@ def test_blocks_as_they_go_back() -> None:
         begins(4, type="tool_use", id="a", name="f", input={}, caller={"type": "direct"}),
         adds(4, "input_json_delta", partial_json='{"n":'),
         adds(4, "input_json_delta", partial_json=" 1}"),
+        begins(5, type="redacted_thinking", data=""),
+        begins(6, type="thinking", thinking="", signature=""),
     )
     blocks: list[dict[str, Any]] = [
         {"type": "thinking", "thinking": "Hm", "signature": "c2ln"},
@@ -107,6 +109,8 @@ def test_blocks_as_they_go_back() -> None:
         {"type": "redacted_thinking", "data": "cmVk"},
         {"type": "text", "text": "So", "citations": cited},
         {"type": "tool_use", "id": "a", "name": "f", "input": {"n": 1}, "caller": {"type": "direct"}},
+        {"type": "redacted_thinking", "data": ""},
+        {"type": "thinking", "thinking": "", "signature": ""},
     ]
     assert sent(ANTHROPIC, exchange(made, ("ok", "1")))[0] == {"role": "assistant", "content": blocks}
     assert asked(made) == [("a", "f", '{"n": 1}')]

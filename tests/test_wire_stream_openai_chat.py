@@ -226,12 +226,35 @@ def test_what_is_kept_of_a_call() -> None:
     assert sent(OPENAI_CHAT, exchange(made, ("ok", "1")))[0] == made.payload | {"content": ""}
 
 
-def test_a_custom_call_is_malformed() -> None:
-    """As it is where it was not streamed: it can't be answered."""
-    custom = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "sql", "input": "SELECT"}}
-    assert (
-        turn(chat(tool_calls=[custom])).fault == "tool_calls[0].type: only a 'function' can be answered, not 'custom'"
-    )
+def test_a_call_of_a_custom_tool() -> None:
+    """Its free text, shown as it comes, is its one argument; a server may leave out its type."""
+    pieces: list[dict[str, Any]] = [
+        {"index": 0, "id": "a", "type": "custom", "custom": {"name": "sql", "input": ""}},
+        {"index": 0, "custom": {"input": "SELECT "}},
+        {"index": 1, "id": "b", "custom": {"name": "sql", "input": "{"}},
+        {"index": 0, "type": None, "custom": {"input": "1"}},
+        entry(2, "c", "f", "{}"),
+    ]
+    brought = fed(*(chat(tool_calls=[one]) for one in pieces))
+    made = brought.turn
+    assert made is not None
+    assert brought.calls == [("a", "sql", "SELECT 1"), ("b", "sql", "{"), ("c", "f", "{}")]
+    assert [(one.id, one.arguments) for one in made.calls] == [
+        ("a", {"input": "SELECT 1"}),
+        ("b", {"input": "{"}),
+        ("c", {}),
+    ]
+    assert made.payload["tool_calls"] == [
+        {"id": "a", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}},
+        {"id": "b", "type": "custom", "custom": {"name": "sql", "input": "{"}},
+        {"id": "c", "function": {"name": "f", "arguments": "{}"}},
+    ]
+
+
+def test_a_call_of_a_kind_that_is_none() -> None:
+    """It is malformed, as it is where it was not streamed."""
+    made = turn(chat(tool_calls=[entry(0, "a", "f", "{}") | {"type": "custom"}]))
+    assert made.fault == "tool_calls[0].custom: it must be an object, not null"
 
 
 def test_the_legacy_form() -> None:

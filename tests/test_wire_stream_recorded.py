@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tests.test_wire_stream_gemini as gemini
+import tests.test_wire_stream_responses as responses
 from loopmachine import Turn
 from loopmachine.history import History
 from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, Wire
@@ -179,7 +181,11 @@ def test_reasoning_details_are_put_together_as_they_are_not_streamed() -> None:
     assert reasoning.startswith(" The user wants me to add")
 
 
-@pytest.mark.skipif(not LOCAL.is_dir(), reason="the shared folder with recordings is not here")
-def test_every_local_body_is_written_down() -> None:
-    """All but those of the Responses wire."""
-    assert sorted(LOCALLY) == sorted(path.name for path in LOCAL.iterdir() if "responses" not in path.name)
+@pytest.mark.parametrize("folder", [one for one in (OWN, RECORDED, LOCAL) if one.is_dir()], ids=str)
+def test_every_body_is_written_down_and_run(folder: Path) -> None:
+    """The files of a folder, its expected.json, and what the tests of all wires run are the same."""
+    bodies = {path.name for path in folder.iterdir()} - {"expected.json", "manifest.json", "README.md"}
+    listed = folder / "expected.json"
+    told = set(json.loads(listed.read_text())) if listed.is_file() else bodies
+    run = [path.name for path in (*BODIES, *gemini.BODIES, *responses.BODIES) if path.parent == folder]
+    assert (sorted(run), told) == (sorted(bodies), bodies)

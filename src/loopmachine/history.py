@@ -205,8 +205,9 @@ class History(Sequence[dict[str, Any]]):
     def tail(self, most: int) -> History:
         """The latest entries that are at most ``most`` messages: a call and its result are never cut apart.
 
-        It begins with what a user said, as providers demand, wherever these messages hold such. The system text is
-        no part of a history. Raises ValueError where ``most`` is no whole number from 0 on.
+        It begins with what a user said, as providers demand, wherever these messages hold such. No cut loses the
+        system text, which is the run's: ``run(..., history=result.history.tail(9), system=result.loop.system)``.
+        Raises ValueError where ``most`` is no whole number from 0 on.
         """
         if not isinstance(most, int) or isinstance(most, bool) or most < 0:
             raise ValueError(f"tail: the number of messages must be a whole number from 0 on, not {most!r}")

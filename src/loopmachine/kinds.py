@@ -7,6 +7,7 @@ from typing import Final as Constant
 CALLS, FINAL, TRUNCATED, REFUSED, MALFORMED = "calls", "final", "truncated", "refused", "malformed"
 
 _CLAIMS: Constant[dict[str, str]] = {
+    "": "finish_reason_unspecified",  # which claims nothing
     FINAL: "stop end_turn stop_sequence completed final",
     CALLS: "tool_calls tool_use function_call calls",
     TRUNCATED: (
@@ -20,7 +21,8 @@ _CLAIMS: Constant[dict[str, str]] = {
     ),
     MALFORMED: (
         "malformed_function_call unexpected_tool_call malformed_response error abort too_many_tool_calls "
-        "insufficient_system_resource missing_thought_signature no_image failed cancelled in_progress queued"
+        "insufficient_system_resource missing_thought_signature no_image failed cancelled in_progress queued "
+        "other image_other"
     ),
 }
 #: What a provider's stop reason claims, told in the words of every wire, compared in lower case. A reason that

@@ -52,11 +52,11 @@ def unpaired(messages: Iterable[Message], field: str = "messages") -> str:
     waiting: list[Mark] = []
     answering = False
     for place, message in enumerate(messages):
-        marks = list(_marks(message, f"{field}[{place}]"))
-        answers = any(mark.kind == "result" for mark in marks)
-        if waiting and not answers and (answering or _moves_on(message, marks)):
+        found = list(marks(message, f"{field}[{place}]"))
+        answers = any(mark.kind == "result" for mark in found)
+        if waiting and not answers and (answering or _moves_on(message, found)):
             break
-        for mark in marks:
+        for mark in found:
             if fault := _call(waiting, mark) if mark.kind == "call" else _result(waiting, mark):
                 return fault
         answering = answers and bool(waiting)
@@ -80,14 +80,14 @@ def _result(waiting: list[Mark], mark: Mark) -> str:
     return f"{mark.where}: the {mark} answers no call that waits for one"
 
 
-def _moves_on(message: Message, marks: list[Mark]) -> bool:
+def _moves_on(message: Message, found: list[Mark]) -> bool:
     """Whether a message that brings no result ends the turn whose calls wait: another item of that turn does not."""
-    if marks:
+    if found:
         return "role" in message
     return message.get("role") == "user" or "type" not in message
 
 
-def _marks(message: Message, where: str) -> Iterator[Mark]:
+def marks(message: Message, where: str) -> Iterator[Mark]:
     """The calls and results in a message."""
     kind = message.get("kind") or message.get("type")
     if kind in ("call", "function_call", "custom_tool_call"):
@@ -95,7 +95,7 @@ def _marks(message: Message, where: str) -> Iterator[Mark]:
     elif kind in ("tool_result", "function_call_output", "custom_tool_call_output"):
         yield Mark(where, "result", _text(message, "call_id", "id"))
     for asked in _objects(message.get("tool_calls")):
-        yield Mark(where, "call", _text(asked, "id"), _text(asked.get("function"), "name"))
+        yield Mark(where, "call", _text(asked, "id"), _text(asked.get("function") or asked.get("custom"), "name"))
     if message.get("role") == "tool":
         yield Mark(where, "result", _text(message, "tool_call_id"))
     for block in _objects(message.get("content")):

@@ -22,6 +22,7 @@ from loopmachine.wire.fields import (
     filled,
     foreign_id,
     frozen,
+    is_silent,
     listed,
     model_name,
     name_sent,
@@ -31,7 +32,7 @@ from loopmachine.wire.fields import (
     text_of,
     total,
 )
-from loopmachine.wire.given import Brought, Piece, Said, heard
+from loopmachine.wire.given import Brought, Piece, Said, heard, some
 
 Block = dict[str, Any]
 
@@ -58,7 +59,9 @@ class Anthropic(ProviderWire):
         if role == "assistant":
             yield Said(message | {"content": blocks})
         elif role == "user":
-            for results, group in groupby(blocks, lambda block: block.get("type") == "tool_result"):
+            text_of(blocks, "content")  # which says what is wrong with a block
+            said = some([block for block in blocks if not is_silent(block)], "content")
+            for results, group in groupby(said, lambda block: block["type"] == "tool_result"):
                 together = list(group)
                 yield from map(_brought, together) if results else [self._told(message, together)]
         else:
@@ -76,7 +79,7 @@ class Anthropic(ProviderWire):
             block["id"] = call.wire_id
             block["name"] = name_sent(call)
             block["input"] = arguments_sent(call)
-        return [{"role": "assistant", "content": [block for block in payload if not _is_blank(block)]}]
+        return [{"role": "assistant", "content": [block for block in payload if not is_silent(block)]}]
 
     def _made(self, turn: Turn) -> list[dict[str, Any]]:
         said = {"type": "text", "text": turn.text}
@@ -84,7 +87,7 @@ class Anthropic(ProviderWire):
             {"type": "tool_use", "id": foreign_id(call), "name": name_sent(call), "input": arguments_sent(call)}
             for call in turn.calls
         ]
-        return [{"role": "assistant", "content": asked if _is_blank(said) else [said, *asked]}]
+        return [{"role": "assistant", "content": asked if is_silent(said) else [said, *asked]}]
 
     def _answered(self, exchange: Exchange, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
         asked = [block["id"] for block in said[0]["content"] if block["type"] == "tool_use"]
@@ -150,18 +153,13 @@ def _content(result: CallResult) -> str | list[Block]:
     """The server takes no images where ``is_error`` is true, nor a text block that says nothing."""
     if result.blocks_text is None or result.outcome != "ok":
         return content_sent(result)
-    return [block for block in map(_block, result.blocks) if not _is_blank(block)] or ""
+    return [block for block in map(_block, result.blocks) if not is_silent(block)] or ""
 
 
 def _block(block: Block) -> Block:
     if block["kind"] == "text":
         return {"type": "text", "text": block["text"]}
     return {"type": "image", "source": {"type": "base64", "media_type": block["media_type"], "data": block["data"]}}
-
-
-def _is_blank(block: Block) -> bool:
-    """A text block that says nothing: the server sends such, and refuses to be sent one."""
-    return block["type"] == "text" and not block["text"].strip()
 
 
 ANTHROPIC: Constant = Anthropic()

@@ -13,6 +13,7 @@ from loopmachine.history import Entry, History
 from loopmachine.kinds import MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Final, Note, Turn, UserMessage
+from loopmachine.rules import free_id
 from loopmachine.wire import given
 from loopmachine.wire.fields import Asked, Unreadable, as_asked
 from loopmachine.wire.framing import Chunk, Reader
@@ -40,9 +41,9 @@ class Wire(ABC):
 
     def encode(self, history: History, tools: Iterable[Mapping[str, Any]] = (), system: str | None = None) -> Encoded:
         """A history, the tools (each as ``{"name", "description", "input_schema"}``) and the system text."""
-        messages = self.lead(system)
+        messages, ids = self.lead(system), set[str]()
         for entry in history.entries:
-            messages += self.entry(entry)
+            messages += self.entry(distinct(entry, ids))
         return Encoded(messages, self.offer(tools), self.aside(system))
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
@@ -55,7 +56,10 @@ class Wire(ABC):
 
     @abstractmethod
     def entry(self, entry: Entry) -> list[dict[str, Any]]:
-        """One entry of a history: a user message, an exchange, a note or the final. TypeError for another."""
+        """One entry of a history: a user message, an exchange, a note or the final. TypeError for another.
+
+        Its ids are sent as they are: those of a whole history are made distinct before.
+        """
 
     def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The tools, each given as ``{"name", "description", "input_schema"}``."""
@@ -99,13 +103,14 @@ class Wire(ABC):
             yield from reader.feed(data)
         yield from reader.close()
 
-    def history(self, messages: Iterable[object]) -> tuple[History, str | None]:
+    def history(self, messages: Iterable[object], *, rename: bool = False) -> tuple[History, str | None]:
         """The history that messages in the wire's shape are, and the system text among them.
 
-        Raises ValueError, with a sentence that names the message, where one is none of the wire's, where a call has not
-        exactly one result right after its turn, where an id is used twice, or where the model has the last word.
+        An id that was used before is refused or, if ``rename``, sent as another, the same in call and result. Raises
+        ValueError, with a sentence that names the message, where one is none of the wire's or says nothing, where a
+        call has not exactly one result right after its turn, or where the model has the last word.
         """
-        return given.history(self, messages)
+        return given.history(self, messages, rename=rename)
 
     def pieces(self, message: dict[str, Any]) -> Iterable[given.Piece]:
         """What a message handed in is; Unreadable where it is none of the wire's."""
@@ -148,6 +153,38 @@ class Wire(ABC):
         """What the model asks for, from its message, whose text was read."""
 
 
+def distinct(entry: Entry, ids: set[str]) -> Entry:
+    """The entry, sent with an id for each call that none before it has; ``ids`` are those, and get its own.
+
+    Histories that a caller makes or joins may hold blank ids, and some twice, which servers refuse. ValueError for an
+    exchange in which not each call has its one result.
+    """
+    if not isinstance(entry, Exchange):
+        return entry
+    calls, results = entry.turn.calls, entry.results
+    if len(calls) != len(results):
+        raise ValueError(f"an exchange holds one result for each of its calls, not {len(results)} for {len(calls)}")
+    own = [call.wire_id for call in calls]
+    if (
+        ids.isdisjoint(own)
+        and len({*own}) == len(own)
+        and own == [one.id for one in results]
+        and all(map(str.strip, own))
+    ):
+        ids.update(own)
+        return entry
+    sent = list(calls)
+    for place, one in enumerate(own):
+        if one in ids or not one.strip():
+            sent[place] = attrs.evolve(calls[place], sent_id=free_id(calls[place], ids, own))
+        ids.add(sent[place].wire_id)
+    renamed = zip(sent, results, strict=True)
+    return Exchange(
+        attrs.evolve(entry.turn, calls=tuple(sent)),
+        tuple(attrs.evolve(result, id=call.wire_id) for call, result in renamed),
+    )
+
+
 def aborts(stop: str) -> bool:
     """The stop reason says that the turn was cut, refused or broken."""
     return STOP_REASONS.get(stop.lower()) in (TRUNCATED, REFUSED, MALFORMED)
@@ -160,10 +197,12 @@ class ProviderWire(Wire):
         match entry:
             case UserMessage(wire=self.name):
                 return [entry.payload]
-            case UserMessage() | Note():
+            case UserMessage() | Note() if entry.text.strip():
                 return [self._heard(entry.text)]
-            case Final():
+            case Final() if entry.turn.text.strip():
                 return self._said(entry.turn)
+            case UserMessage() | Note() | Final():
+                raise ValueError(f"a {type(entry).__name__} of a history must say something, and this one is blank")
             case Exchange():
                 said = self._said(entry.turn)
                 return [*said, *self._answered(entry, said)]

@@ -127,6 +127,12 @@ def listed(value: object, field: str, what: str) -> list[dict[str, Any]]:
     return value
 
 
+def is_silent(part: Mapping[str, Any], kind: str = "text") -> bool:
+    """A part of text that says nothing: servers send such, and refuse to be sent one."""
+    text = part.get("text")
+    return part.get("type") == kind and isinstance(text, str) and not text.strip()
+
+
 def text_of(blocks: list[dict[str, Any]], field: str, kind: str = "text") -> str:
     """The texts of all blocks of the kind, joined. Each block must have a type."""
     said = []

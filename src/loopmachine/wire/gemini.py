@@ -9,9 +9,10 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.frozen import freeze, thaw
+from loopmachine.kinds import REFUSED, STOP_REASONS
 from loopmachine.limits import Usage
 from loopmachine.records import CallResult, Exchange, Turn, UserMessage
-from loopmachine.wire.base import ProviderWire, aborts
+from loopmachine.wire.base import ProviderWire
 from loopmachine.wire.fields import (
     Asked,
     Unreadable,
@@ -32,7 +33,7 @@ from loopmachine.wire.fields import (
     total,
 )
 from loopmachine.wire.gemini_stream import GeminiStream
-from loopmachine.wire.given import Brought, Piece, Said, heard
+from loopmachine.wire.given import Brought, Piece, Said, heard, some
 from loopmachine.wire.spelling import as_api, spelled
 
 Part = dict[str, Any]
@@ -80,7 +81,9 @@ class Gemini(ProviderWire):
         if role == "model":
             yield Said(content)
         elif role == "user":
-            for results, group in groupby(parts, lambda part: "functionResponse" in part):
+            for results, group in groupby(
+                some(list(filter(_says, parts)), "parts"), lambda part: "functionResponse" in part
+            ):
                 together = list(group)
                 yield from map(_answer, together) if results else [self._told(content, together)]
         else:
@@ -171,7 +174,7 @@ class Gemini(ProviderWire):
         if stop or not blocked:
             return stop
         reason = string(blocked, "promptFeedback.blockReason")
-        return reason if aborts(reason) else "content_filter"
+        return reason if STOP_REASONS.get(reason.lower()) == REFUSED else "content_filter"
 
     def _words(self, body: dict[str, Any]) -> str:
         said = body["words"]
@@ -222,6 +225,11 @@ def _functions(parts: list[Part]) -> list[dict[str, Any]]:
 def _is_blank(part: Part) -> bool:
     """A part that holds nothing: the server sends such, and refuses to be sent one."""
     return not part.get("text") and not part.keys() - {"text", "thought"}
+
+
+def _says(part: Part) -> bool:
+    """A part of the user's that says something."""
+    return not _is_blank(part | {"text": optional(part.get("text"), "text").strip()})
 
 
 def _answer(part: Part) -> Brought:

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, TypeVar, overload
 
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History
-from loopmachine.wire.base import Wire
+from loopmachine.wire.base import Wire, distinct
 
 Source = TypeVar("Source")
 
@@ -24,7 +24,7 @@ class Encoding:
     ``dropped`` is told, once, when it holds turns of another wire: these are sent from their text and calls.
     """
 
-    __slots__ = ("_dropped", "_ends", "_lock", "_source", "_texts", "_wire")
+    __slots__ = ("_dropped", "_ends", "_ids", "_lock", "_source", "_texts", "_wire")
 
     def __init__(self, wire: Wire, system: str | None = None, dropped: Callable[[str], None] | None = None) -> None:
         self._wire = wire
@@ -32,6 +32,7 @@ class Encoding:
         self._lock = Lock()
         self._texts = [freeze(message) for message in wire.lead(system)]
         self._ends = [len(self._texts)]  #: how many messages the first n entries are, with what leads
+        self._ids: set[str] = set()  #: that they bear
         self._source: list[Any] = []  #: the entries encoded, in the list that all logs of one growth share
 
     def messages(self, history: History) -> Messages:
@@ -50,8 +51,9 @@ class Encoding:
             # Logs that share a list begin alike, whatever their lengths; a log of another list is encoded anew.
             if entries._items is not self._source:
                 self._texts, self._ends, self._source = self._texts[: self._ends[0]], self._ends[:1], entries._items
+                self._ids = set()
             for place in range(len(self._ends) - 1, len(entries)):
-                self._texts += [freeze(message) for message in self._wire.entry(entries[place])]
+                self._texts += [freeze(message) for message in self._wire.entry(distinct(entries[place], self._ids))]
                 self._ends.append(len(self._texts))
                 foreign = foreign or self._foreign(entries[place])
             found = self._texts, self._ends[len(entries)]

@@ -22,6 +22,7 @@ from loopmachine.wire.fields import (
     filled,
     foreign_id,
     frozen,
+    is_silent,
     kind_of,
     listed,
     model_name,
@@ -29,9 +30,10 @@ from loopmachine.wire.fields import (
     opened,
     optional,
     provider_id,
+    string,
     text_of,
 )
-from loopmachine.wire.given import Brought, Piece, Said, System, heard
+from loopmachine.wire.given import Brought, Piece, Said, System, heard, spoken
 from loopmachine.wire.openai_chat_stream import OpenAIChatStream
 
 
@@ -39,8 +41,9 @@ class OpenAIChat(ProviderWire):
     """Replies are completions or the assistant's messages, as dicts or as the SDK's objects.
 
     The payload of a turn is the message. Of several choices the first is read. A message that holds nothing but
-    a ``refusal`` has the stop reason ``refusal``, unless its own is an abort. The legacy ``function_call`` and
-    custom tool calls are malformed. A tool's result is text; that images are left out of one is told in it.
+    a ``refusal`` has the stop reason ``refusal``, unless its own is an abort. A custom tool's call has the arguments
+    ``{"input": text}``. The legacy ``function_call`` is malformed. A tool's result is text; that images are left out of
+    one is told in it.
     """
 
     name = "openai-chat"
@@ -73,8 +76,9 @@ class OpenAIChat(ProviderWire):
         elif role in ("system", "developer"):
             yield System(filled(_words(content), "content"))
         elif role == "user":
+            content = spoken(content)
             text = _words(content)
-            yield heard(message, text, self._heard(text), self.name)
+            yield heard(message | {"content": content}, text, self._heard(text), self.name)
         else:
             raise Unreadable(f"role: it must be 'system', 'user', 'assistant' or 'tool', not {shown(role)}")
 
@@ -85,10 +89,14 @@ class OpenAIChat(ProviderWire):
             message.pop("tool_calls", None)
         for call, asked in zip(turn.calls, message.get("tool_calls", ()), strict=True):
             asked["id"] = call.wire_id
-            asked["type"] = "function"
-            asked["function"] |= {"name": name_sent(call), "arguments": arguments_text_sent(call)}
-        if not message.get("content"):  # some servers refuse null beside calls, some its absence, and all an empty list
-            message["content"] = ""
+            asked["type"] = "custom" if asked.get("type") == "custom" else "function"
+            asked[asked["type"]]["name"] = name_sent(call)
+            if asked["type"] == "function":
+                asked["function"]["arguments"] = arguments_text_sent(call)
+        content = message.get("content")
+        if isinstance(content, list):
+            content = [part for part in content if not is_silent(part)]
+        message["content"] = content or ""  # some servers refuse null beside calls, some its absence, all an empty list
         return [message]
 
     def _made(self, turn: Turn) -> list[dict[str, Any]]:
@@ -167,24 +175,32 @@ def _words(content: Any) -> str:
 
 def _call(call: dict[str, Any], place: int) -> Asked:
     at = f"tool_calls[{place}]"
-    kind, function = call.get("type"), call.get("function")
-    if kind not in (None, "", "function"):
-        raise Unreadable(f"{at}.type: only a 'function' can be answered, not {shown(kind)}")
-    if not isinstance(function, dict):
-        raise Unreadable(f"{at}.function: it must be an object, not {kind_of(function)}")
-    return (
-        provider_id(call.get("id"), f"{at}.id"),
-        filled(function.get("name"), f"{at}.function.name"),
-        arguments(function.get("arguments"), f"{at}.function.arguments"),
-    )
+    kind = call.get("type") or "function"
+    if kind not in ("function", "custom"):
+        raise Unreadable(f"{at}.type: only a 'function' or a 'custom' tool can be answered, not {shown(kind)}")
+    asked = call.get(kind)
+    if not isinstance(asked, dict):
+        raise Unreadable(f"{at}.{kind}: it must be an object, not {kind_of(asked)}")
+    if kind == "custom":
+        written = freeze({"input": string(asked.get("input"), f"{at}.custom.input")})
+    else:
+        written = arguments(asked.get("arguments"), f"{at}.function.arguments")
+    return provider_id(call.get("id"), f"{at}.id"), filled(asked.get("name"), f"{at}.{kind}.name"), written
 
 
 def _refusal(message: Any) -> str:
-    """The refusal of a message that holds nothing else; blank where there is none."""
-    if not isinstance(message, Mapping) or message.get("content") or message.get("tool_calls"):
+    """The refusal of a message that holds nothing else, in its field or in parts; blank where there is none."""
+    if not isinstance(message, Mapping) or message.get("tool_calls"):
         return ""
-    refusal = message.get("refusal")
-    return refusal if isinstance(refusal, str) and not refusal.isspace() else ""
+    content = message.get("content") or []
+    parts = (
+        [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else [{"text": content}]
+    )
+    if any(part.get("text") for part in parts):
+        return ""
+    refusals = [part.get("refusal") for part in parts if part.get("type") == "refusal"] or [message.get("refusal")]
+    said = "".join(one for one in refusals if isinstance(one, str))
+    return "" if said.isspace() else said
 
 
 OPENAI_CHAT: Constant = OpenAIChat()

@@ -17,11 +17,14 @@ _GROWING: Constant = frozenset(
     ["arguments", "content", "data", "reasoning", "reasoning_content", "refusal", "summary", "text", "transcript"]
 )
 
+_OWN: Constant = ("index", "id", "function", "custom")  #: the fields of a call that are kept apart
+
 
 class OpenAIChatStream(Accumulator):
     """Takes the chunks of one completion, of whose choices the first is read.
 
     Its end is a finish reason, after which usage may still come, or ``[DONE]``. Blank, null and absent say nothing.
+    Of a custom tool's call a screen gets the free text.
     """
 
     def __init__(self, decode: Decode) -> None:
@@ -101,18 +104,22 @@ class _Call:
         self.id = ""
         self.name = ""
         self.written: list[str] = []
+        self.is_custom = False
         self.rest: Chunk = {}  #: what else the server says of it, which it may want back
 
     def take(self, entry: Mapping[str, Any], own: str, name: str, text: str) -> Delta:
         self.id = self.id or own
         self.name = self.name or name  # servers repeat both
         self.written.append(text)
-        _merge(self.rest, {field: value for field, value in entry.items() if field not in ("index", "id", "function")})
+        self.is_custom |= bool(entry.get("custom"))
+        _merge(self.rest, {field: value for field, value in entry.items() if field not in _OWN})
         return Delta("call", text, self.place, self.id, self.name)
 
     def whole(self) -> Chunk:
-        function = {"name": self.name, "arguments": "".join(self.written)}
-        return {"id": self.id, **_whole(self.rest), "function": function}
+        written, rest = "".join(self.written), _whole(self.rest)
+        if self.is_custom:
+            return {"id": self.id, "type": "custom", **rest, "custom": {"name": self.name, "input": written}}
+        return {"id": self.id, **rest, "function": {"name": self.name, "arguments": written}}
 
 
 class _Calls:
@@ -124,9 +131,10 @@ class _Calls:
 
     def take(self, entry: Mapping[str, Any]) -> list[Delta]:
         """What an entry of ``tool_calls`` adds; one that says nothing begins no call."""
-        function = entry.get("function") or {}
-        own, name = provider_id(entry.get("id"), "id"), provider_id(function.get("name"), "name")
-        written = function.get("arguments")
+        custom = entry.get("custom")
+        asked = custom or entry.get("function") or {}
+        own, name = provider_id(entry.get("id"), "id"), provider_id(asked.get("name"), "name")
+        written = asked.get("input" if custom else "arguments")
         text = arguments(written, "arguments") if written else ""
         index = entry.get("index")
         call = self._find(index, own, name)

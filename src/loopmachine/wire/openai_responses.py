@@ -31,7 +31,7 @@ from loopmachine.wire.fields import (
     text_of,
     words_of,
 )
-from loopmachine.wire.given import Brought, Piece, Said, System, heard
+from loopmachine.wire.given import Brought, Piece, Said, System, heard, spoken
 from loopmachine.wire.openai_responses_stream import OpenAIResponsesStream
 
 Item = dict[str, Any]
@@ -83,8 +83,9 @@ class OpenAIResponses(ProviderWire):
         elif role in ("system", "developer"):
             yield System(filled(_words(content, "content", "input_text"), "content"))
         elif role == "user":
+            content = spoken(content, "input_text")
             text = _words(content, "content", "input_text")
-            yield heard(message, text, self._heard(text), self.name)
+            yield heard(message | {"content": content}, text, self._heard(text), self.name)
         else:
             raise Unreadable(f"role: it must be 'system', 'user' or 'assistant', not {shown(role)}")
 
@@ -200,6 +201,8 @@ def _sendable(item: Item) -> Item:
     if item["type"] not in _NEVER_NULL:
         return item
     kept: Item = _without_nulls(item)
+    if item["type"] == "reasoning":
+        kept.setdefault("summary", [])  # which it can't be without
     for field in _ONLY_SENT_TO_US.get(item["type"], ()):
         kept.pop(field, None)
     return kept

@@ -12,6 +12,7 @@ from loopmachine.testing.script import ProviderError
 from loopmachine.wire import OPENAI_CHAT
 from loopmachine.wire.fields import filled, string
 
+_TOOLS = ("function", "custom")  #: the kinds of tool
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
@@ -108,12 +109,20 @@ class OpenAIChat(OpenAI):
             _check_message(message, f"messages[{at}]")
         tools = [] if body.get("tools") is None else some(body["tools"], "tools", "tool")
         for at, tool in enumerate(tools):
-            forbid(tool.get("type") != "function", f"tools[{at}].type", "it must be 'function'")
-            declared(tool.get("function"), f"tools[{at}].function", "parameters")
+            _check_tool(tool, f"tools[{at}]")
         forbid(
             body.get("tool_choice") is not None and not tools, "tool_choice", "it is only allowed where tools are given"
         )
         paired(messages, "messages")
+
+
+def _check_tool(tool: Mapping[str, Any], at: str) -> None:
+    kind = tool.get("type")
+    forbid(kind not in _TOOLS, f"{at}.type", "it must be 'function' or 'custom'")
+    if kind == "function":
+        declared(tool.get("function"), f"{at}.function", "parameters")
+    else:
+        named(an_object(tool.get("custom"), f"{at}.custom"), f"{at}.custom")
 
 
 def _check_message(message: Mapping[str, Any], at: str) -> None:
@@ -123,7 +132,7 @@ def _check_message(message: Mapping[str, Any], at: str) -> None:
     if isinstance(content, list):
         for place, part in enumerate(some(content, f"{at}.content", "part")):
             filled(part.get("type"), f"{at}.content[{place}].type")
-    elif role == "tool" or "tool_calls" in message:  # beside calls too, some servers refuse null or its absence
+    elif role == "tool" or "tool_calls" in message or message.get("refusal"):  # beside these some servers refuse null
         string(content, f"{at}.content")
     else:
         filled(content, f"{at}.content")
@@ -136,7 +145,11 @@ def _check_message(message: Mapping[str, Any], at: str) -> None:
 
 def _check_call(one: Mapping[str, Any], at: str) -> None:
     filled(one.get("id"), f"{at}.id")
-    forbid(one.get("type") != "function", f"{at}.type", "it must be 'function'")
-    function = an_object(one.get("function"), f"{at}.function")
-    named(function, f"{at}.function")
-    json_text(function.get("arguments"), f"{at}.function.arguments")
+    kind = str(one.get("type"))
+    forbid(kind not in _TOOLS, f"{at}.type", "it must be 'function' or 'custom'")
+    asked = an_object(one.get(kind), f"{at}.{kind}")
+    named(asked, f"{at}.{kind}")
+    if kind == "custom":
+        string(asked.get("input"), f"{at}.custom.input")
+    else:
+        json_text(asked.get("arguments"), f"{at}.function.arguments")
