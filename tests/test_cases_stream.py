@@ -217,7 +217,9 @@ def test_L23_text_comes_after_the_results() -> None:
     starts = [{"type": "content_block_start", "index": at, "content_block": block} for at, block in enumerate(blocks)]
     turn = turn_of(ANTHROPIC, [*starts, {"type": "message_stop"}])
     results = tuple(CallResult.of(call, "ok", "done") for call in turn.calls)
-    said, *after = ANTHROPIC.encode(History([Exchange(turn, results), UserMessage(hurry)])).messages
+    _, said, *after = ANTHROPIC.encode(
+        History([UserMessage("Go."), Exchange(turn, results), UserMessage(hurry)])
+    ).messages
     assert ([block["id"] for block in said["content"]], {message["role"] for message in after}) == (ids, {"user"})
     assert [one for message in after for one in blocks_of(message)] == expect["next_user_blocks"]
 

@@ -109,7 +109,8 @@ def test_L23_what_the_user_says_after_a_round_stands_after_its_results() -> None
     blocks = [{"type": "tool_use", "id": one, "name": "f", "input": {}} for one in given["after_round"]["calls"]]
     turn = ANTHROPIC.decode({"content": blocks})
     extra = UserMessage(given["after_round"]["extra_user_text"])
-    said, *users = ANTHROPIC.encode(History([exchange(turn, ("ok", "1"), ("ok", "2")), extra])).messages
+    round_of_two = exchange(turn, ("ok", "1"), ("ok", "2"))
+    _, said, *users = ANTHROPIC.encode(History([UserMessage("Go."), round_of_two, extra])).messages
     contents = [one["content"] for one in users]
     flat = [
         f"tool_result {block['tool_use_id']}" if isinstance(block, dict) else f"text {block}"

@@ -47,8 +47,10 @@ def renamed(turn: Turn, *ids: str) -> Turn:
 
 
 def sent(wire: Wire, *entries: Entry, system: str | None = None) -> list[dict[str, Any]]:
-    """The messages of a history of these entries."""
-    return wire.encode(History(entries), (), system).messages
+    """The messages of these entries in a history that a user began."""
+    messages = wire.encode(History([UserMessage("Begin."), *entries]), (), system).messages
+    del messages[len(wire.lead(system))]
+    return messages
 
 
 # --- a reply of each wire -------------------------------------------------------------------------------

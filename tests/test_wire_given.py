@@ -278,7 +278,7 @@ def test_what_stands_after_the_results_in_their_message() -> None:
     after = {"type": "text", "text": "hurry"}
     history, _ = ANTHROPIC.history([use, {"role": "user", "content": [result, after]}])
     assert [type(entry) for entry in history.entries] == [Exchange, UserMessage]
-    assert ANTHROPIC.encode(history).messages[1:] == [
+    assert ANTHROPIC.encode(history).messages[2:] == [
         {"role": "user", "content": [result | {"is_error": False}]},
         {"role": "user", "content": [after]},
     ]

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from loopmachine import Budget, Policy, run, tool
 from loopmachine.frozen import json_object
+from loopmachine.history import History
+from loopmachine.records import CallResult, Exchange, UserMessage
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
+from loopmachine.wire.base import LEFT_OUT
 from tests.refusals import refused
 from tests.test_wire_base import REPLIES, every_wire
 
@@ -229,3 +232,26 @@ def test_what_a_server_refuses_is_named(wire: Wire, what: str) -> None:
     messages = json.loads(json.dumps(valid(wire)))
     SPOILED[wire][what](messages)
     assert refused(wire, messages) != ""
+
+
+FIRST: dict[Wire, Any] = {
+    ANTHROPIC: {"role": "user", "content": LEFT_OUT},
+    GEMINI: {"role": "user", "parts": [{"text": LEFT_OUT}]},
+}
+
+
+@every_wire
+def test_a_history_that_begins_with_the_models_turn_is_sent_as_the_provider_takes_it(wire: Wire) -> None:
+    """Where the user has to begin, something stands for what was left out, in a whole history and in a run."""
+    asked = wire.decode(REPLIES[wire]("", 1, "c1"))
+    cut = History([Exchange(asked, (CallResult.of(asked.calls[0], "ok", "1"),)), UserMessage("go on")])
+    seen: list[Any] = []
+
+    def model(messages: Any) -> Any:
+        seen.append(list(messages))
+        return REPLIES[wire]("Done.", 0, None)
+
+    run(model, history=cut, wire=wire)
+    begins = [FIRST[wire]] if wire in FIRST else []
+    sent = [message for entry in cut.entries for message in wire.entry(entry)]
+    assert (wire.encode(cut).messages, seen, refused(wire, seen[0])) == ([*begins, *sent], [[*begins, *sent]], "")

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import tests.test_wire_stream_gemini as gemini
 import tests.test_wire_stream_responses as responses
 from loopmachine import Turn
-from loopmachine.history import History
 from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, Wire
 from tests.feeding import Fed, as_told, asked, bytewise, cut, expected, feed, read
 from tests.shared import SHARED
@@ -161,7 +160,7 @@ def test_thinking_and_its_signature_are_kept_to_the_letter() -> None:
     keep = json.loads((RECORDED / "expected.json").read_text())[path.name]["must_keep"]
     turn = whole(path).turn
     assert turn is not None
-    thought = ANTHROPIC.encode(History([exchange(turn, ("ok", "1"))])).messages[0]["content"][0]
+    thought = ANTHROPIC.entry(exchange(turn, ("ok", "1")))[0]["content"][0]
     texts = {field: thought[field] for field in ("thinking", "signature")}
     assert thought == {"type": "thinking", **texts}
     assert keep == {f"{field}_chars": len(text) for field, text in texts.items()} | {

@@ -45,6 +45,7 @@ class Anthropic(ProviderWire):
 
     name = "anthropic"
     needs_schemas = True
+    user_first = True
 
     def aside(self, system: str | None) -> str | None:
         return system or None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+from typing import Final as Constant
 
 import attrs
 
@@ -18,6 +19,9 @@ from loopmachine.wire import given
 from loopmachine.wire.fields import Asked, Unreadable, as_asked
 from loopmachine.wire.framing import Chunk, Reader
 from loopmachine.wire.stream import Accumulator, Replies
+
+#: What stands for the beginning of a history that was cut, or handed in without one, where the user has to begin.
+LEFT_OUT: Constant = "(What was said before is left out.)"
 
 
 @attrs.frozen
@@ -42,8 +46,8 @@ class Wire(ABC):
     def encode(self, history: History, tools: Iterable[Mapping[str, Any]] = (), system: str | None = None) -> Encoded:
         """A history, the tools (each as ``{"name", "description", "input_schema"}``) and the system text."""
         messages, ids = self.lead(system), set[str]()
-        for entry in history.entries:
-            messages += self.entry(distinct(entry, ids))
+        for place in range(len(history.entries)):
+            messages += self.placed(history.entries, place, ids)
         return Encoded(messages, self.offer(tools), self.aside(system))
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
@@ -60,6 +64,10 @@ class Wire(ABC):
 
         Its ids are sent as they are: those of a whole history are made distinct before.
         """
+
+    def placed(self, entries: Sequence[Entry], place: int, ids: set[str]) -> list[dict[str, Any]]:
+        """One entry of a whole history: with an id used before, which are in ``ids``, made another."""
+        return self.entry(distinct(entries[place], ids))
 
     def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The tools, each given as ``{"name", "description", "input_schema"}``."""
@@ -192,6 +200,13 @@ def aborts(stop: str) -> bool:
 
 class ProviderWire(Wire):
     """The shape of a provider, in which a turn goes back as the provider sent it."""
+
+    user_first: ClassVar[bool] = False  #: servers refuse messages that begin with the model's
+
+    def placed(self, entries: Sequence[Entry], place: int, ids: set[str]) -> list[dict[str, Any]]:
+        messages = super().placed(entries, place, ids)
+        left_out = self.user_first and place == 0 and messages[0]["role"] != "user"
+        return [self._heard(LEFT_OUT), *messages] if left_out else messages
 
     def entry(self, entry: Entry) -> list[dict[str, Any]]:
         match entry:

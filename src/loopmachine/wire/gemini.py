@@ -54,6 +54,7 @@ class Gemini(ProviderWire):
     """
 
     name = "gemini"
+    user_first = True
 
     def stream(self) -> GeminiStream:
         return GeminiStream(self.decode)

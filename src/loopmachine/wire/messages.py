@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, TypeVar, overload
 
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History
-from loopmachine.wire.base import Wire, distinct
+from loopmachine.wire.base import Wire
 
 Source = TypeVar("Source")
 
@@ -53,7 +53,7 @@ class Encoding:
                 self._texts, self._ends, self._source = self._texts[: self._ends[0]], self._ends[:1], entries._items
                 self._ids = set()
             for place in range(len(self._ends) - 1, len(entries)):
-                self._texts += [freeze(message) for message in self._wire.entry(distinct(entries[place], self._ids))]
+                self._texts += [freeze(message) for message in self._wire.placed(entries, place, self._ids)]
                 self._ends.append(len(self._texts))
                 foreign = foreign or self._foreign(entries[place])
             found = self._texts, self._ends[len(entries)]
