@@ -6,13 +6,14 @@ SHARED ?= ../shared
 # A company's own certificates are those of its machines.
 export UV_SYSTEM_CERTS := 1
 
-.PHONY: demo test lint types bench verify faults diagrams examples clean
+.PHONY: demo test lint types bench verify faults mutants diagrams examples clean
 
 demo: $(VENV)/ready
 	$(BIN)/loopmachine demo
 
 test: $(VENV)/ready
-	$(BIN)/pytest -q --numprocesses=auto --dist=loadfile --cov --cov-report=term-missing:skip-covered \
+	$(BIN)/pytest -q --numprocesses=auto --dist=loadfile --loop-cov --loop-cov-fail-under=100 \
+		--cov --cov-report=term-missing:skip-covered \
 		$(if $(wildcard $(SHARED)),--cov-fail-under=100,)
 
 lint: $(VENV)/ready
@@ -31,6 +32,11 @@ verify: $(VENV)/ready
 faults: $(VENV)/ready
 	$(BIN)/python -m tests.faults
 
+mutants: $(VENV)/ready
+	rm -rf mutants
+	$(BIN)/mutmut run
+	$(BIN)/python -m tests.mutants
+
 diagrams: $(VENV)/ready
 	$(BIN)/loopmachine diagram --output diagrams/loop.dot --output diagrams/loop.svg
 
@@ -45,4 +51,4 @@ $(VENV)/ready: pyproject.toml uv.lock
 	touch $@
 
 clean:
-	rm -rf $(VENV) dist .coverage .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) dist .coverage .mypy_cache .ruff_cache .hypothesis .benchmarks mutants

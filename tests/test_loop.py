@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
 import logging
 import math
@@ -17,15 +18,19 @@ from collections.abc import Callable
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from loopmachine import (
     ANTHROPIC,
+    GEMINI,
     OPENAI_CHAT,
+    PLAIN,
     TOOL_LOOP,
     Budget,
+    Call,
     CallResult,
     CancelToken,
     Context,
@@ -37,7 +42,9 @@ from loopmachine import (
     Policy,
     Resolution,
     Row,
+    Turn,
     Usage,
+    notices,
     replay,
     tool,
 )
@@ -48,6 +55,7 @@ from loopmachine.events import (
     CallsResolved,
     CancelPolled,
     Event,
+    ModelFailed,
     Resumed,
 )
 from loopmachine.machine import advance
@@ -422,7 +430,9 @@ def test_what_a_denial_says_is_kept_as_text() -> None:
         ({"policy": "parallel"}, TypeError, "policy must be a Policy, not 'parallel'"),
         ({"budget": {"max_steps": 3}}, TypeError, "budget must be a Budget, not {'max_steps': 3}"),
         ({"at": math.nan}, ValueError, "at must be a finite number of seconds, not nan"),
+        ({"at": math.inf}, ValueError, "at must be a finite number of seconds, not inf"),
         ({"at": -math.inf}, ValueError, "at must be a finite number of seconds, not -inf"),
+        ({"system": 5}, TypeError, "system must be a str | None, not 5"),
         (
             {"tools": [look, look, 5]},
             ValueError,
@@ -459,6 +469,13 @@ def test_a_loop_names_what_it_cannot_be_made_of(name: str, value: Any) -> None:
     """Everything is looked at when the loop is made, not where it is first used."""
     with pytest.raises((TypeError, ValueError), match=rf"^{name}\b"):
         started(**{name: value})
+
+
+def test_an_event_that_is_sent_is_answered_with_the_advance_of_the_machine() -> None:
+    """As ``advance`` makes it of the same snapshot."""
+    loop, event = started(), CancelPolled(False, at=1.0)
+    before = loop.snapshot
+    assert loop.send(event) == advance(TOOL_LOOP, before, event)
 
 
 def test_an_event_that_does_not_fit_changes_nothing() -> None:
@@ -526,6 +543,37 @@ def test_an_ask_holds_messages_tools_and_system_in_the_shape_of_the_wire() -> No
     assert (len(again.messages), again.tools[0]["name"], loop.waiting) == (1, "look", (AskModel(1),))
 
 
+def test_the_system_text_leads_the_messages_where_the_wire_has_it_there() -> None:
+    """As in the plain shape."""
+    assert list(started(system="be brief").messages()) == [{"kind": "system", "text": "be brief"}, GO]
+
+
+def test_a_run_is_on_the_clock_of_its_events() -> None:
+    """It begins at the time that it is given, and an ask tells the time from the latest event on."""
+    loop = started(at=1e9)
+    begun = (loop.snapshot.clock, loop.snapshot.since)
+    _poll(loop, 2e9)
+    (ask,) = loop.requests
+    assert isinstance(ask, AskModel)
+    assert (begun, 0.0 <= ask.clock() - 2e9 < 600.0) == ((1e9, 1e9), True)
+
+
+@pytest.mark.parametrize(
+    ("wire", "reply"),
+    [
+        (GEMINI, {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look", "args": {}}}]}}]}),
+        (PLAIN, Turn("", (Call("", "look", "{}"),))),
+    ],
+    ids=["a reply", "a turn"],
+)
+def test_a_call_without_an_id_gets_one_that_the_run_has_not_used(wire: Any, reply: Any) -> None:
+    """Whatever ids were used before."""
+    used = by_hand(started(), call("call_s1_0"), DONE).result().history
+    loop = started(wire=wire, history=used)
+    _poll(loop, 1.0)
+    assert [one.id for one in loop.turn(reply).calls] == ["call_s1_0_1"]
+
+
 @pytest.mark.parametrize(
     ("wire", "offered"), [(ANTHROPIC, ["look", "pay", "boom"]), (OPENAI_CHAT, [])], ids=["anthropic", "openai"]
 )
@@ -572,6 +620,13 @@ def test_a_failure_can_be_that_of_the_deadline() -> None:
     assert [one.result().status for one in (loop, by_itself)] == ["time_budget", "model_error"]
 
 
+@pytest.mark.parametrize(("told", "known"), [(True, False), (False, True), (True, True)])
+def test_that_the_deadline_cut_the_model_short_is_told_by_the_host_or_the_model_error(told: bool, known: bool) -> None:
+    """Either will do."""
+    error = ModelError("late", "too late", timed_out=known)
+    assert started().failure(error, at=1.0, timed_out=told) == ModelFailed("late", "too late", timed_out=True, at=1.0)
+
+
 class Mute(Exception):
     """An error that can't even be printed."""
 
@@ -616,9 +671,40 @@ def test_a_price_that_is_not_known_is_never_zero(
     spend = loop.result().spend
     by_hand(loop, DONE)
     usage = Usage(input_tokens=3, output_tokens=1, model="m1")
-    told = [f"price: no cost for {usage!r}: {warning}"] if warning else []
-    assert (spend.cost_usd, spend.unpriced, [record.message for record in caplog.records]) == (cost, missing, told)
+    told = [("loopmachine", f"price: no cost for {usage!r}: {warning}")] if warning else []
+    logged = [(record.name, record.message) for record in caplog.records]
+    assert (spend.cost_usd, spend.unpriced, logged) == (cost, missing, told)
     assert loop.result().status == ("usage_missing" if missing else "answered")
+
+
+def test_what_the_tools_and_the_wire_warn_of_is_told_through_the_loop() -> None:
+    """A loop that is gone is told nothing."""
+
+    def unsure(arguments: dict[str, Any]) -> bool:
+        raise ValueError("who knows")
+
+    @tool(needs_approval=unsure)
+    def send() -> None:
+        """Send."""
+
+    told: list[notices.Warning] = []
+    before = by_hand(started(wire=ANTHROPIC), SPOKEN).result().history
+    loop = started(tools=[send], history=before)
+    loop.warn = told.append
+    asked = [("a", "send", "{}")]
+    list(loop.messages())
+    loop.toolbox.calls(asked, 1, ())
+    toolbox = loop.toolbox
+    del loop
+    gc.collect()
+    assert toolbox.calls(asked, 1, ())[0].needs_approval is True
+    assert told == [
+        notices.Warning(
+            "history: what came over 'anthropic' is sent over 'plain' as text and calls; "
+            "what only the first understands, such as thinking and signatures, is left out"
+        ),
+        notices.Warning("needs_approval of send raised ValueError: who knows; the call waits for approval"),
+    ]
 
 
 @pytest.mark.parametrize("usage", [{}, {"usage": {"cost_usd": 0.25}}], ids=["no usage", "a cost of its own"])
@@ -690,6 +776,46 @@ def test_a_tool_gets_the_context_of_the_run() -> None:
     assert (result.content, told) == ("me a 60.0 False True", [(1, 2, "half")])
 
 
+def test_a_tool_that_is_performed_by_hand_knows_how_far_the_run_is() -> None:
+    """The calls made, the seconds used, and that its time is over, all at the latest time that was told."""
+    seen = []
+
+    @tool
+    def look_around(context: Context) -> None:
+        """Look around."""
+        cancel: Any = context.cancel
+        seen.append((context.calls, context.spend.seconds, cancel(), cancel.reason))
+
+    loop = started(tools=[look_around], budget=Budget(max_seconds=60.0))
+    by_hand(loop).replied(calls(call("a", "look_around"), call("b", "look_around")), at=2.0)
+    _poll(loop, 3.0)
+    _poll(loop, 4.0)
+    (request,) = loop.requests
+    assert isinstance(request, StartCalls)
+    loop.send(CallReturned(loop.perform(request.calls[0]), at=70.0))
+    loop.perform(request.calls[1])
+    assert seen == [(2, 4.0, False, ""), (2, 70.0, True, "the deadline passed")]
+
+
+def test_what_an_async_tool_tells_is_heard_by_who_performs_it() -> None:
+    """How far it is, and what it spent."""
+    told: list[Any] = []
+
+    @tool
+    async def ask(context: Context) -> None:
+        """Ask."""
+        context.progress(1, 2, "half")
+        context.add_usage(Usage(input_tokens=3))
+
+    loop = started(tools=[ask])
+    by_hand(loop).replied(call("a", "ask"), at=2.0)
+    _poll(loop, 3.0)
+    (request,) = loop.requests
+    assert isinstance(request, StartCalls)
+    result = asyncio.run(loop.perform_async(request.calls[0], progress=lambda *said: told.append(said)))
+    assert (result.usage, told) == (Usage(input_tokens=3), [(1, 2, "half")])
+
+
 def test_an_async_tool_is_performed_by_perform_async() -> None:
     """And only by it."""
 
@@ -722,7 +848,9 @@ def test_a_callable_for_error_texts_is_used_and_given_again() -> None:
     assert (loop.snapshot.policy.error_text, again.snapshot) == ("message", loop.snapshot)
     by_hand(again, DONE)
     assert again.result().results[0].content == "a RuntimeError, no more"
-    with pytest.raises(ValueError, match="error_text: this run's policy has a callable; give it again as error_text="):
+    with pytest.raises(
+        ValueError, match=r"^error_text: this run's policy has a callable; give it again as error_text=$"
+    ):
         Loop.from_json(text, tools=TOOLS)
 
 
@@ -742,6 +870,16 @@ def test_a_history_handed_in_is_gone_on_from() -> None:
     loop = by_hand(started(prompt="again", history=_said_before()), call("b"), call("a"))
     assert (loop.result().status, [one.id for one in loop.result().results]) == ("repeated_call", ["b"])
     assert list(loop.snapshot.history)[4:] == [{"kind": "user", "text": "again"}, call("b"), brought("b")]
+
+
+@pytest.mark.parametrize("repeated_id", ["rename", "answer"])
+def test_messages_with_an_id_twice_are_taken_where_the_policy_does_not_stop_at_it(repeated_id: Any) -> None:
+    """What is sent has another id for the second; a policy that stops refuses them."""
+    said = [GO, call("a"), brought("a", "1"), call("a"), brought("a", "2")]
+    ids = [one.get("id") for one in started(prompt=said, policy=Policy(repeated_id=repeated_id)).messages()]
+    assert ids == [None, "a", "a", "a_s0_0", "a_s0_0"]
+    with pytest.raises(ValueError, match=r"the id 'a'"):
+        started(prompt=said)
 
 
 def test_runs_that_go_on_from_one_history_do_not_see_each_other() -> None:
@@ -903,12 +1041,20 @@ NO_RUN = "this is no run that to_json wrote: "
         (_with(format=2, start=None), "this run is in format 2, which a newer loopmachine wrote; "),
         (_without("events"), f"{NO_RUN}it has no events"),
         (_without("wire", "rows", "start", "system"), f"{NO_RUN}it has no rows, start, system, wire"),
-        (_with(wire="smoke"), "wire: 'smoke' is none of plain, anthropic, openai"),
+        (_with(wire="smoke"), "wire: this run speaks 'smoke'; give that one as wire=, not None"),
         (_with(start={"is": "Path", "state": "x"}), "'Path' is none of the records that can be restored: Budget, "),
         (_with(start={}), "None is none of the records that can be restored: "),
         (_with(events=[{"is": "CancelPolled", "cancelled": False}]), "CancelPolled can't be restored: "),
         (_with(events=[{"is": "CancelPolled", "what": 1, "at": 0.0}]), "CancelPolled can't be restored: "),
         (_with(start={"is": "Snapshot"}), "Snapshot can't be restored: "),
+        (
+            _with(start={"is": "Snapshot", "state": "nowhere"}),
+            f"{NO_RUN}it begins in 'nowhere', which is no state of this definition",
+        ),
+        *(
+            (_with(**dict.fromkeys(parts, 5)), f"{NO_RUN}{', '.join(parts)} can't be what is written there")
+            for parts in (["wire"], ["system"], ["start"], ["events"], ["rows"], ["wire", "system", "rows"])
+        ),
     ],
 )
 def test_text_that_is_no_run_is_refused_with_a_sentence(text: str, says: str) -> None:
@@ -981,14 +1127,29 @@ def test_a_wire_of_the_users_own_is_given_again() -> None:
     own = Shout()
     text = by_hand(started(wire=own)).to_json()
     assert Loop.from_json(text, tools=TOOLS, wire=own).wire is own
-    with pytest.raises(ValueError, match=r"^wire: 'shout' is none of .*; give it as wire=$"):
+    with pytest.raises(ValueError, match=r"^wire: this run speaks 'shout'; give that one as wire=, not None$"):
         Loop.from_json(text, tools=TOOLS)
 
 
 def test_a_wire_that_is_not_the_runs_is_refused() -> None:
     """The run's payloads are in the shape of its own."""
-    with pytest.raises(ValueError, match="wire"):
+    with pytest.raises(
+        ValueError, match=r"^wire: this run speaks 'plain'; give that one as wire=, not <wire anthropic>$"
+    ):
         Loop.from_json(visited(4).to_json(), tools=TOOLS, wire=ANTHROPIC)
+
+
+def test_what_only_has_the_name_of_a_wire_is_none() -> None:
+    """A run is restored with the wire itself."""
+    for named in (SimpleNamespace(name="plain"), 5):
+        with pytest.raises(TypeError, match=r"^wire must be a Wire, not (namespace|5)"):
+            Loop.from_json(visited(4).to_json(), tools=TOOLS, wire=named)  # type: ignore[arg-type]
+
+
+def test_what_is_no_definition_is_refused() -> None:
+    """By name, before the text is read."""
+    with pytest.raises(TypeError, match=r"^definition must be a Definition, not 5$"):
+        Loop.from_json("{}", definition=5)  # type: ignore[arg-type]
 
 
 def test_what_is_no_part_of_a_record_is_given_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
@@ -13,10 +13,10 @@ import pytest
 import transitions
 
 from loopmachine import Budget, run
-from loopmachine.definition import Definition, Row
+from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import UnexpectedEvent
-from loopmachine.events import Event
-from loopmachine.machine import Carrier, advance, build, live
+from loopmachine.events import CancelPolled, Event
+from loopmachine.machine import Carrier, advance, build, live, stock
 from loopmachine.table import TOOL_LOOP
 from tests.facts import answer, asked, brought, cancel, polled, walk
 
@@ -36,17 +36,30 @@ def read_back(machine: transitions.Machine) -> dict[tuple[str, str], list[tuple[
     }
 
 
-@pytest.mark.parametrize("machine", [live(TOOL_LOOP), build(TOOL_LOOP, transitions.Machine)], ids=["fast", "stock"])
-def test_the_live_machine_is_the_table(machine: transitions.Machine) -> None:
-    """Read back, the live machine has the states and the rows of the table, in their order, and no others."""
+@pytest.mark.parametrize("machine_of", [live, build, stock])
+def test_the_live_machine_is_the_table(machine_of: Callable[[Definition], transitions.Machine]) -> None:
+    """Read back, a machine has the states and the rows of the table, in their order, and no others, and no model."""
+    machine = machine_of(attrs.evolve(TOOL_LOOP))
     rows: dict[tuple[str, str], list[tuple[str, Any, Any]]] = {}
     for _, state, row in TOOL_LOOP.all_rows():
         rows.setdefault((row.event_name or "auto", state.name), []).append((row.to, row.guard, row.update))
-    assert (read_back(machine), list(machine.states), machine.initial) == (
+    assert (read_back(machine), list(machine.states), machine.initial, machine.models) == (
         rows,
         list(TOOL_LOOP.states),
         "checking_cancel",
+        [],
     )
+
+
+def test_the_stock_machine_is_of_the_classes_of_transitions() -> None:
+    """Nothing of it is a class of this library."""
+    machine = stock(TOOL_LOOP)
+    fired = machine.events["CancelPolled"]
+    assert [type(machine), type(fired), type(fired.transitions["checking_cancel"][0])] == [
+        transitions.Machine,
+        transitions.Event,
+        transitions.Transition,
+    ]
 
 
 def test_a_machine_is_built_once_for_a_definition() -> None:
@@ -165,6 +178,36 @@ def fired(machine: transitions.Machine, state: str, event: str) -> tuple[str, li
     while TOOL_LOOP.states[carrier.state].auto:
         machine.events["auto"].trigger(carrier, carrier)
     return carrier.state, carrier.rows, carrier.snapshot.done
+
+
+@pytest.mark.parametrize("machine_of", [build, stock])
+def test_guards_and_updates_are_given_the_snapshot_and_the_event(
+    machine_of: Callable[[Definition], transitions.Machine],
+) -> None:
+    """As the row before has left it; an event that is taken says so, and its row is noted after those before."""
+    given: list[Any] = []
+
+    def guard(snapshot: Marked, event: Event) -> bool:
+        """It holds, and is remembered."""
+        given.append(("guard", snapshot, event))
+        return True
+
+    def update(snapshot: Marked, event: Event) -> Marked:
+        """Leave a mark, and be remembered."""
+        given.append(("update", snapshot, event))
+        return attrs.evolve(snapshot, done=(*snapshot.done, "done"))
+
+    first, second = State("first", "It begins.", lambda snapshot: ()), State("second", "It ends.", final="answered")
+    rows = [Row(CancelPolled, "first", guard, update), Row(CancelPolled, "second")]
+    polling = machine_of(Definition("first", {first: rows, second: []})).events["CancelPolled"]
+    carrier, start, marked = Carrier(Marked("first"), polled()), Marked("first"), Marked("first", ("done",))
+    taken = [polling.trigger(carrier, carrier), polling.trigger(carrier, carrier)]
+    assert (taken, carrier.state, carrier.rows, given) == (
+        [True, True],
+        "first",
+        ["first/1", "first/1"],
+        [(what, seen, polled()) for seen in (start, marked) for what in ("guard", "update")],
+    )
 
 
 PLACES = list(dict.fromkeys((state.name, row.event_name) for _, state, row in TOOL_LOOP.all_rows()))

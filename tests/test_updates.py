@@ -142,6 +142,18 @@ case(updates.keep_turn, "that was free", asked(), replied(free), turn=free, toke
 BORNE = asked(retries=2, repairs=1)
 case(updates.keep_turn, "a good one", BORNE, replied(answer()), turn=answer(), retries=0, repairs=0, **NO_USAGE)
 case(updates.keep_turn, "a bad one", BORNE, replied(malformed()), turn=malformed(), retries=0, **NO_USAGE)
+billed = answer(usage=usage())
+case(
+    updates.keep_turn,
+    "a good one with usage",
+    BORNE,
+    replied(billed),
+    turn=billed,
+    retries=0,
+    repairs=0,
+    cost_usd=0.5,
+    tokens=10,
+)
 
 case(updates.keep_failure, "not billed", BORNE, failed(), failure=failure())
 case(
@@ -450,6 +462,23 @@ case(
         GONE_THREE[3],
     ),
 )
+BILLED = [attrs.evolve(result(one.call), usage=usage()) for one in GONE_THREE[:2]]
+case(
+    updates.resolve,
+    "with results that were billed, and one that was not",
+    flying(*GONE_THREE, state="awaiting_resolution", cost_usd=1.0, tokens=5),
+    resolved(
+        *(word(one.call, result=billed) for one, billed in zip(GONE_THREE, BILLED, strict=False)),
+        word(GONE_THREE[2].call, result=result(GONE_THREE[2].call)),
+    ),
+    flights=(
+        *(Flight(one.call, ANSWERED, 1, billed) for one, billed in zip(GONE_THREE, BILLED, strict=False)),
+        answered(GONE_THREE[2]),
+        GONE_THREE[3],
+    ),
+    cost_usd=2.0,
+    tokens=25,
+)
 
 # --- the exchange -----------------------------------------------------------------------------------------
 
@@ -520,5 +549,5 @@ def test_a_result_that_is_recorded_is_the_one_that_came() -> None:
 
 def test_an_update_that_needs_a_turn_says_so() -> None:
     """A row that admits without a turn is a mistake of the table, not silence."""
-    with pytest.raises(AssertionError, match="the row's guards have made sure of a turn"):
+    with pytest.raises(AssertionError, match=r"^the row's guards have made sure of a turn"):
         updates.admit(snapshot(), polled())

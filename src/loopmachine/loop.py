@@ -85,7 +85,6 @@ class Loop:
         definition: Definition,
     ) -> None:
         _must_be("tools", tools, Iterable)
-        _must_be("wire", wire, Wire)
         _must_be("system", system, str | None)
         for name, value in (("price", price), ("cancel", cancel)):
             if value is not None and not callable(value):
@@ -268,6 +267,7 @@ class Loop:
         Unknown fields of the text are ignored. Raises ValueError for text that is no such run or of a newer
         format, ReplayDiverged where this definition does not take the events as they were taken.
         """
+        _must_be("definition", definition, Definition)
         data = _envelope(text)
         start, system = data["start"], data["system"]
         if start.state not in definition.states:
@@ -283,8 +283,7 @@ class Loop:
     def _clock(self) -> Callable[[], float]:
         """That of the host, whose deadline it is; where there is none, from the latest ``at`` on."""
         ahead = self.snapshot.clock - time.monotonic()
-        clock: Callable[[], float] = self.hosts["host"].clock if self.driven else lambda: time.monotonic() + ahead
-        return clock
+        return self.hosts["host"].clock if self.driven else lambda: time.monotonic() + ahead
 
     def _context(self, call: Call, progress: Callable[..., None] | None) -> Context:
         if not self.toolbox.takes_context(call):
@@ -382,10 +381,11 @@ def _envelope(text: str) -> dict[str, Any]:
 
 
 def _wire(name: str, given: Wire | None) -> Wire:
+    if given is not None:
+        _must_be("wire", given, Wire)
     known = WIRES.get(name) if given is None else given
     if known is None or known.name != name:
-        one = "it" if known is None else f"that one, not {known!r},"
-        raise ValueError(f"wire: {name!r} is none of {', '.join(WIRES)}; give {one} as wire=")
+        raise ValueError(f"wire: this run speaks {name!r}; give that one as wire=, not {given!r}")
     return known
 
 
