@@ -37,7 +37,10 @@ LOOKS: Constant[tuple[Look, ...]] = (
 )
 VARIABLE = "LOOPMACHINE_FAULT"  #: names the fault to plant before tests are collected
 #: What has to notice a fault besides the verifier.
-TESTS: Constant = ("tests/test_guards.py", "tests/test_rules.py", "tests/test_updates.py", "tests/test_loop.py")
+TESTS: Constant = tuple(
+    f"tests/test_{what}.py"
+    for what in ("guards", "rules", "updates", "walks_model", "walks_calls", "walks_hosts", "loop")
+)
 
 Planting = Callable[[], AbstractContextManager[Definition]]  #: the definition has the fault while the context lasts
 
