@@ -50,6 +50,9 @@ class Fate(Record):
     result: CallResult | None = None
 
 
+Fates = tuple[Fate, ...]
+
+
 @attrs.frozen(slots=False, kw_only=True)
 class Account(Record):
     """What a run has used, observed and been told so far. ``Account.of(start)`` begins one."""
@@ -73,7 +76,7 @@ class Account(Record):
     decisions: tuple[Decision, ...] = ()  #: on calls of the latest turn
     ids: Ids = attrs.field(factory=Ids)  #: the ids of all calls admitted
     by_tool: tuple[tuple[str, int], ...] = ()  #: the calls counted, of each tool that has a limit
-    fates: tuple[Fate, ...] = ()  #: of the calls admitted whose exchange is not in the history yet
+    fates: Fates = ()  #: of the calls admitted whose exchange is not in the history yet
     last: Exchange | None = None  #: the latest of this run
     alike: int = 0  #: how many exchanges in a row, the latest included, hold the same
     seal: bytes | None = None  #: the latest snapshot as it was when it was made, where somebody asked for it
@@ -182,27 +185,34 @@ class Account(Record):
     def heard(self, advance: Advance) -> Account:
         """This account and what the event says."""
         event = advance.event
-        told = _timed(self, advance.asked, event)
-        return _HEARD[type(event)](told, event) if type(event) in _HEARD else told
+        changes = _HEARD.get(type(event), _nothing)(self, event)
+        if event.at != self.clock:
+            changes |= _timed(self, advance.asked, event)
+        return self.but(**changes) if changes else self
 
     def admitting(self, shown: Shown) -> Account:
         """This account and the calls that were admitted."""
-        return _with_admitted(self, shown.admitted, shown.results) if shown.admitted else self
+        return _with_admitted(self, shown.admitted, shown.results)
 
-    def asking(self, model: bool, calls: tuple[Call, ...]) -> Account:
-        """This account, with the model asked and calls started."""
-        told = self
+    def following(self, model: bool, calls: tuple[Call, ...], shown: Shown, after: Snapshot) -> Account:
+        """This account, with what is asked for, the results that the calls got, and the exchange they are in."""
+        changes: dict[str, Any] = {}
+        fates, last, alike = self.fates, self.last, self.alike
         if model:
-            told = told.but(steps=told.steps + 1, wrapping=told._wraps_up(), brought=None)
-        return _changed(told, [call.key for call in calls], _started) if calls else told
-
-    def answering(self, shown: Shown, after: Snapshot) -> Account:
-        """This account, with the results that the calls got, and the exchange they are in."""
-        told = _settled(self, shown.results) if shown.results and self.fates else self
+            changes = {"steps": self.steps + 1, "wrapping": self._wraps_up(), "brought": None}
+        if calls:
+            fates = _changed(fates, [call.key for call in calls], _started)
+        if fates and shown.results:
+            fates = _settled(fates, shown.results)
         for exchange in shown.exchanges:
-            alike = told.alike + 1 if told.last is not None and same(told.last, exchange) else 1
-            told = told.but(fates=(), last=exchange, alike=alike)
-        return told if told.seal is None else told.but(seal=seal(after))
+            alike = alike + 1 if last is not None and same(last, exchange) else 1
+            fates, last = (), exchange
+            changes |= {"last": last, "alike": alike}
+        if fates is not self.fates:
+            changes["fates"] = fates
+        if self.seal is not None:
+            changes["seal"] = seal(after)
+        return self.but(**changes) if changes else self
 
     def _wraps_up(self) -> bool:
         last = self.steps + 1 >= self.budget.max_steps
@@ -250,18 +260,21 @@ def same(one: Exchange, other: Exchange) -> bool:
 _WAITS: Constant = (AskApproval, ResolveCalls)
 
 
-def _timed(account: Account, asked: tuple[Any, ...], event: Any) -> Account:
-    at, clock = event.at, account.clock
-    resumed = type(event) is Resumed
+def _timed(account: Account, asked: tuple[Any, ...], event: Any) -> dict[str, Any]:
+    """The time that passed. A wait does not count; the clock of the next host may have begun anywhere."""
+    at, clock, resumed = event.at, account.clock, type(event) is Resumed
     if resumed or (asked and type(asked[0]) in _WAITS):
         waited = at - clock if resumed else max(at - clock, 0.0)
-        return account.but(clock=clock + waited, since=account.since + waited)
-    return account.but(clock=at) if at > clock else account
+        return {"clock": clock + waited, "since": account.since + waited}
+    return {"clock": max(at, clock)}
 
 
-def _cancelled(account: Account, event: CancelPolled | CancelRequested) -> Account:
-    told = isinstance(event, CancelRequested) or event.cancelled
-    return account.but(cancelled=True) if told else account
+def _nothing(account: Account, event: Any) -> dict[str, Any]:
+    return {}
+
+
+def _cancelled(account: Account, event: CancelPolled | CancelRequested) -> dict[str, Any]:
+    return {"cancelled": True} if event.cancelled else {}
 
 
 def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
@@ -277,40 +290,43 @@ def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
     }
 
 
-def _replied(account: Account, event: ModelReplied) -> Account:
+def _replied(account: Account, event: ModelReplied) -> dict[str, Any]:
     turn = event.turn
-    return account.but(
-        **_used(account, turn.usage),
-        brought=turn,
-        failures=0,
-        flawed=account.flawed + 1 if turn.kind == MALFORMED else 0,
-        truncated=account.truncated or turn.kind == TRUNCATED,
-        decisions=(),
-    )
+    return _used(account, turn.usage) | {
+        "brought": turn,
+        "failures": 0,
+        "flawed": account.flawed + 1 if turn.kind == MALFORMED else 0,
+        "truncated": account.truncated or turn.kind == TRUNCATED,
+        "decisions": (),
+    }
 
 
-def _failed(account: Account, event: ModelFailed) -> Account:
+def _failed(account: Account, event: ModelFailed) -> dict[str, Any]:
     billed = _used(account, event.usage) if event.usage is not None else {}
-    return account.but(**billed, brought=event, failures=account.failures + 1)
+    return billed | {"brought": event, "failures": account.failures + 1}
 
 
-def _approved(account: Account, event: ApprovalGiven) -> Account:
-    return account.but(decisions=account.decisions + event.decisions)
+def _approved(account: Account, event: ApprovalGiven) -> dict[str, Any]:
+    return {"decisions": account.decisions + event.decisions}
 
 
-def _returned(account: Account, event: CallReturned) -> Account:
-    told = account if event.usage is None else account.but(**_used(account, event.usage))
-    return _changed(told, [event.result.key], lambda fate: fate.but(stage=RETURNED, result=event.result))
+def _returned(account: Account, event: CallReturned) -> dict[str, Any]:
+    billed = _used(account, event.usage) if event.usage is not None else {}
+    result = event.result
+    return billed | {
+        "fates": _changed(account.fates, [result.key], lambda fate: fate.but(stage=RETURNED, result=result))
+    }
 
 
-def _lost(account: Account, event: CallLost) -> Account:
-    return _changed(account, [(event.step, event.place)], _gone)
+def _lost(account: Account, event: CallLost) -> dict[str, Any]:
+    return {"fates": _changed(account.fates, [(event.step, event.place)], _gone)}
 
 
-def _resolved(account: Account, event: CallsResolved) -> Account:
+def _resolved(account: Account, event: CallsResolved) -> dict[str, Any]:
     words = {(word.step, word.place): word for word in event.resolutions}
+    billed: dict[str, Any] = {}
     for usage in [word.result.usage for word in event.resolutions if word.result is not None]:
-        account = account if usage is None else account.but(**_used(account, usage))
+        billed = billed if usage is None else _used(account.but(**billed), usage)
 
     def settled(fate: Fate) -> Fate:
         word = words[fate.call.key]
@@ -318,16 +334,16 @@ def _resolved(account: Account, event: CallsResolved) -> Account:
             return fate.but(stage=RETURNED, result=word.result)
         return fate.but(stage=AGAIN if word.rerun else GIVEN_UP)
 
-    return _changed(account, words, settled)
+    return billed | {"fates": _changed(account.fates, words, settled)}
 
 
-def _resumed(account: Account, event: Resumed) -> Account:
-    told = account if event.budget is None else account.but(budget=event.budget)
-    running = [fate.call.key for fate in told.fates if fate.stage == STARTED]
-    return _changed(told, running, _gone) if running else told
+def _resumed(account: Account, event: Resumed) -> dict[str, Any]:
+    changes: dict[str, Any] = {} if event.budget is None else {"budget": event.budget}
+    running = [fate.call.key for fate in account.fates if fate.stage == STARTED] if account.fates else ()
+    return changes | {"fates": _changed(account.fates, running, _gone)} if running else changes
 
 
-_HEARD: Constant[dict[type[Any], Callable[[Account, Any], Account]]] = {
+_HEARD: Constant[dict[type[Any], Callable[[Account, Any], dict[str, Any]]]] = {
     CancelPolled: _cancelled,
     CancelRequested: _cancelled,
     ModelReplied: _replied,
@@ -352,16 +368,15 @@ def _started(fate: Fate) -> Fate:
     return fate.but(stage=STARTED)
 
 
-def _changed(account: Account, keys: Container[tuple[int, int]], change: Callable[[Fate], Fate]) -> Account:
-    return account.but(fates=tuple([change(fate) if fate.call.key in keys else fate for fate in account.fates]))
+def _changed(fates: Fates, keys: Container[tuple[int, int]], change: Callable[[Fate], Fate]) -> Fates:
+    return tuple([change(fate) if fate.call.key in keys else fate for fate in fates])
 
 
-def _settled(account: Account, found: Mapping[tuple[int, int], CallResult]) -> Account:
-    fates = [
-        fate if fate.result or fate.call.key not in found else fate.but(result=found[fate.call.key])
-        for fate in account.fates
+def _settled(fates: Fates, found: Mapping[tuple[int, int], CallResult]) -> Fates:
+    settled = [
+        fate if fate.result or fate.call.key not in found else fate.but(result=found[fate.call.key]) for fate in fates
     ]
-    return account.but(fates=tuple(fates))
+    return tuple(settled)
 
 
 def _with_admitted(account: Account, calls: tuple[Call, ...], found: Mapping[tuple[int, int], CallResult]) -> Account:

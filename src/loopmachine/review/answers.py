@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
 from typing import Final as Constant
 
-from loopmachine.definition import Definition
+from loopmachine.definition import State
+from loopmachine.events import CallsResolved, ModelReplied, Resumed
 from loopmachine.kinds import CALLS
+from loopmachine.limits import Budget
 from loopmachine.records import LOST, QUEUED, RUNNING, Flight, Snapshot
 
 PER_STEP = 3  #: the poll before the model, its turn, the poll after it
@@ -23,20 +26,33 @@ def most_answers(max_steps: int, calls: int, reruns: int = 0, resumed: int = 0) 
     return PER_STEP * max_steps + 1 + PER_CALL * calls + PER_RERUN * reruns + resumed
 
 
-def left(definition: Definition, snapshot: Snapshot) -> int:
-    """The most answers that a run can still take from here, were no more calls asked for and no reruns decided."""
-    if definition.states[snapshot.state].final is not None:
+def left(state: State, snapshot: Snapshot) -> int:
+    """The most answers that a run can still take in this state, were no more calls asked for and no reruns decided."""
+    if state.final is not None:
         return 0
+    answers = _STAGES.get(state.name, 1)
     unasked = snapshot.budget.max_steps - snapshot.steps
-    steps = PER_STEP * unasked if unasked > 0 else 0
-    open_calls = 0
-    for flight in snapshot.flights:
-        open_calls += _left(flight)
-    if not snapshot.flights and snapshot.turn is not None and snapshot.turn.kind == CALLS:
+    if unasked > 0:
+        answers += PER_STEP * unasked
+    flights, turn = snapshot.flights, snapshot.turn
+    for flight in flights:
+        answers += _left(flight)
+    if not flights and turn is not None and turn.kind == CALLS:
         decided = {(word.step, word.place) for word in snapshot.decisions}
-        for call in snapshot.turn.calls:
-            open_calls += PER_CALL - 2 if not call.needs_approval or call.key in decided else PER_CALL
-    return steps + open_calls + _STAGES.get(snapshot.state, 1)
+        for call in turn.calls:
+            answers += PER_CALL - 2 if not call.needs_approval or call.key in decided else PER_CALL
+    return answers
+
+
+def gained(event: Any, before: Budget, after: Budget) -> int:
+    """The answers that an event gives to a run: by the calls it asks for, the reruns it decides, as a new host."""
+    if isinstance(event, ModelReplied):
+        return PER_CALL * len(event.turn.calls)
+    if isinstance(event, CallsResolved):
+        return PER_RERUN * sum(word.rerun for word in event.resolutions)
+    if isinstance(event, Resumed):
+        return 1 + PER_STEP * max(0, after.max_steps - before.max_steps)
+    return 0
 
 
 def _left(flight: Flight) -> int:

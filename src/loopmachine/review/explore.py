@@ -23,6 +23,7 @@ from loopmachine.history import EventLog
 from loopmachine.machine import Advance, live, outstanding, step
 from loopmachine.records import Snapshot
 from loopmachine.review.account import Account, seal
+from loopmachine.review.answers import left
 from loopmachine.review.moves import Move
 from loopmachine.review.order import Orders
 from loopmachine.review.promises import PROMISES, Promise
@@ -33,15 +34,17 @@ LOOKS = 5  #: advances that took the same rows at which a walk looks closer
 GUARDS = 200  #: advances that took the same rows at which it asks the guards of the rows not taken
 #: Of these the walk takes care itself: the same event again where a rest is new, and spoilt where it looks closer.
 ELSEWHERE = ("I9", "I11")
+_NO_LOG = EventLog()
 TRANSITIONS = "transitions"  #: what is broken where the stock classes do something else
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Place:
     """A rest that was reached: by which event, and from where."""
 
     snapshot: Snapshot
     account: Account
+    left: int  #: the most answers that the run can take from here
     asked: tuple[Any, ...]
     key: tuple[Any, ...]
     event: Event | None = None
@@ -86,14 +89,16 @@ class Walk:
     broken: list[Broken] = attrs.field(factory=list)
     whole: bool = False  #: every rest was left on every event
     orders: Orders = attrs.field(init=False)
-    _checks: list[tuple[str, Promise]] = attrs.field(init=False)
+    _always: list[Promise] = attrs.field(init=False)
+    _when_new: list[Promise] = attrs.field(init=False)
     _stock: Stock = attrs.field(init=False)
     _seen: set[tuple[Any, ...]] = attrs.field(factory=set)
     _todo: deque[Place] = attrs.field(factory=deque)
     _chance: random.Random = attrs.field(factory=lambda: random.Random(0))
 
     def __attrs_post_init__(self) -> None:
-        self._checks = [(name, promise) for name, promise in self.promises.items() if name not in ELSEWHERE]
+        self._always = [promise for name, promise in self.promises.items() if name not in ELSEWHERE]
+        self._when_new = self._always + [promise for name, promise in self.promises.items() if name == "I9"]
         self.orders = Orders(self.definition)
         self._stock = Stock(self.definition)
 
@@ -106,8 +111,7 @@ class Walk:
         """Explore to the end or the first promise that is broken; or until so many advances or seconds are used."""
         until = time.monotonic() + seconds
         most = math.inf if advances is None else advances
-        start = self.world.start(self.definition.initial)
-        self._reach(Place(start, Account.of(start), outstanding(self.definition, start), self.world.key(start)))
+        self._reach(self._start())
         with _without_collections():
             while self._todo and not self.broken:
                 if self.advances >= most or time.monotonic() >= until:
@@ -117,6 +121,11 @@ class Walk:
                 self._leave(self._todo.popleft())
         self.whole = not self.broken
         return self
+
+    def _start(self) -> Place:
+        definition, start = self.definition, self.world.start(self.definition.initial)
+        answers = left(definition.states[start.state], start)
+        return Place(start, Account.of(start), answers, outstanding(definition, start), self.world.key(start))
 
     def _reach(self, place: Place) -> None:
         self._seen.add(place.key)
@@ -128,9 +137,10 @@ class Walk:
 
     def _leave(self, place: Place) -> None:
         """Tell the machine everything that can happen at this rest."""
-        key_of, seen = self.world.key, self._seen
+        definition, key_of, seen = self.definition, self.world.key, self._seen
+        snapshot, account, answers = place.snapshot, place.account, place.left
         for advance in self._advances(place):
-            move = Move(self.definition, place.snapshot, advance, place.account)
+            move = Move(definition, snapshot, advance, account, answers)
             key = key_of(advance.snapshot)
             new = key not in seen
             found = self._check(move, new)
@@ -147,16 +157,15 @@ class Walk:
         rows = move.advance.rows
         self.advances += 1
         times = self.paths[rows] = self.paths[rows] + 1
-        for name, promise in self._checks:
-            sentence = promise(move)
-            if sentence is not None:
-                return name, sentence
+        for promise in self._when_new if new else self._always:
+            if (sentence := promise(move)) is not None:
+                return self._name(promise), sentence
         if times <= GUARDS:
             self.orders.look(move.before, move.event, rows)
-        sentence = self.promises["I9"](move) if new and "I9" in self.promises else None
-        if sentence is not None:
-            return "I9", sentence
         return self._look_closer(move) if self.looks is None or times <= self.looks else None
+
+    def _name(self, broken: Promise) -> str:
+        return next(name for name, promise in self.promises.items() if promise is broken)
 
     def _look_closer(self, move: Move) -> tuple[str, str] | None:
         """What is too slow to be done at every advance: the stock classes, and I11."""
@@ -186,8 +195,8 @@ class Walk:
     def _next(self, place: Place, move: Move, key: tuple[Any, ...]) -> Place:
         """The rest that a move led to. Without its log, which costs more than all the rest, where nothing reads it."""
         after, advance = move.after, move.advance
-        kept = after if self.world.sees else after.but(log=EventLog())
-        return Place(kept, move.told, advance.asking, key, advance.event, advance.rows, place)
+        kept = after if self.world.sees else after.but(log=_NO_LOG)
+        return Place(kept, move.told, move.left, advance.asking, key, advance.event, advance.rows, place)
 
     def _break(
         self, name: str, sentence: str, place: Place, event: Event | None = None, rows: tuple[str, ...] = ()

@@ -7,65 +7,74 @@ from typing import Any
 
 import attrs
 
-from loopmachine.definition import Definition
+from loopmachine.definition import Definition, State
 from loopmachine.events import Event
 from loopmachine.machine import Advance, advance
-from loopmachine.records import Call, Record, Snapshot
+from loopmachine.records import Call, Snapshot
 from loopmachine.requests import AskModel, StartCalls
 from loopmachine.review.account import Account
+from loopmachine.review.answers import left
 from loopmachine.review.shown import Shown
 
 _NO_CALLS: tuple[Call, ...] = ()
 
 
-@attrs.frozen(slots=False)
-class Move(Record):
+@attrs.define(init=False)  # not frozen: it is read more often than anything else, and nobody keeps it
+class Move:
     """One advance of a run, with what its events and requests had told before it. The rest is made of these."""
 
     definition: Definition = attrs.field(repr=False)
     before: Snapshot  #: the snapshot that the event was told to
     advance: Advance = attrs.field(repr=False)
     known: Account = attrs.field(repr=False)  #: before the event
-    event: Any = attrs.field(init=False)  #: what happened
-    after: Snapshot = attrs.field(init=False)  #: the snapshot that the event led to
-    requests: tuple[Any, ...] = attrs.field(init=False)  #: what it asks for
-    asks_model: bool = attrs.field(init=False)  #: the model among it
-    starts: tuple[Call, ...] = attrs.field(init=False)  #: the calls among it that are to be started
-    shown: Shown = attrs.field(init=False, repr=False)  #: what it did to calls, as the snapshots show it
-    heard: Account = attrs.field(init=False)  #: with the event
-    admitted: Account = attrs.field(init=False)  #: with the calls that were admitted at it, too
-    told: Account = attrs.field(init=False)  #: with what is asked for and answered, too
+    left_before: int  #: the most answers that the run could take before it
+    event: Any  #: what happened
+    after: Snapshot  #: the snapshot that the event led to
+    requests: tuple[Any, ...]  #: what it asks for
+    asks_model: bool  #: the model among it
+    starts: tuple[Call, ...]  #: the calls among it that are to be started
+    state: State = attrs.field(repr=False)  #: that it led to
+    left: int  #: the most answers that the run can still take
+    shown: Shown = attrs.field(repr=False)  #: what it did to calls, as the snapshots show it
+    heard: Account  #: with the event
+    admitted: Account  #: with the calls that were admitted at it, too
+    told: Account  #: with what is asked for and answered, too
 
-    def __attrs_post_init__(self) -> None:
-        fields, advanced, before = self.__dict__, self.advance, self.before
-        fields["event"] = advanced.event
-        fields["after"] = after = advanced.snapshot
-        fields["requests"] = requests = advanced.requests
+    def __init__(
+        self, definition: Definition, before: Snapshot, advance: Advance, known: Account, left_before: int | None = None
+    ) -> None:
+        event, after, requests = advance.event, advance.snapshot, advance.requests
         asks_model, starts = False, _NO_CALLS
         for request in requests:
             if type(request) is AskModel:
                 asks_model = True
             elif type(request) is StartCalls:
                 starts = request.calls
-        fields["asks_model"], fields["starts"] = asks_model, starts
-        fields["shown"] = shown = Shown.between(before, after)
-        fields["heard"] = heard = self.known.heard(advanced)
-        fields["admitted"] = admitted = heard.admitting(shown)
-        fields["told"] = admitted.asking(asks_model, starts).answering(shown, after)
+        shown = Shown.between(before, after)
+        heard = known.heard(advance)
+        admitted = heard.admitting(shown) if shown.admitted else heard
+        state = definition.states[after.state]
+        self.definition, self.before, self.advance, self.known = definition, before, advance, known
+        self.left_before = left(definition.states[before.state], before) if left_before is None else left_before
+        self.event, self.after, self.requests = event, after, requests
+        self.asks_model, self.starts = asks_model, starts
+        self.state, self.left = state, left(state, after)
+        self.shown, self.heard, self.admitted = shown, heard, admitted
+        self.told = admitted.following(asks_model, starts, shown, after)
 
     @property
     def finished(self) -> bool:
         """It ended the run."""
-        return self.definition.states[self.after.state].final is not None
+        return self.state.final is not None
 
     @property
     def status(self) -> str:
         """The name of the state that it led to, without ``finished_``."""
-        return self.definition.states[self.after.state].status
+        return self.state.status
 
     def then(self, advanced: Advance) -> Move:
         """The move that follows this one."""
-        return Move(self.definition, self.after, advanced, self.told)
+        return Move(self.definition, self.after, advanced, self.told, self.left)
 
 
 def moves(definition: Definition, start: Snapshot, events: Iterable[Event], *, sealed: bool = False) -> Iterator[Move]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from loopmachine.definition import Definition, Row
+from loopmachine.definition import Definition, Guard, Row
 from loopmachine.events import Event
 
 
@@ -26,23 +26,33 @@ class Orders:
 
     definition: Definition
     found: dict[tuple[str, str], Both] = attrs.field(factory=dict)
+    _later: dict[str, dict[tuple[str, str], Guard]] = attrs.field(init=False)  #: by row, the pairs not found yet
+
+    def __attrs_post_init__(self) -> None:
+        self._later = {row_id: self._pairs(row_id, row) for row_id, _, row in self.definition.all_rows()}
+
+    def _pairs(self, row_id: str, row: Row) -> dict[tuple[str, str], Guard]:
+        """Each later row of the same event that has a guard, as a pair with this one, which has one, too."""
+        if row.guard is None:
+            return {}
+        state, _, number = row_id.rpartition("/")
+        return {
+            (row_id, f"{state}/{place}"): later.guard
+            for place, later in enumerate(self.definition.rows(state), 1)
+            if place > int(number) and later.guard is not None and later.event is row.event
+        }
 
     def look(self, snapshot: Any, event: Event, taken: tuple[str, ...]) -> None:
         """See at each row that this event takes which later ones would have held."""
+        last = max([place for place, row_id in enumerate(taken) if self._later[row_id]], default=None)
+        if last is None:
+            return
         if self.definition.hear is not None:
             snapshot = self.definition.hear(snapshot, event)
-        for row_id in taken:
-            row = self.definition.row(row_id)
-            if row.guard is not None:
-                self._compare(row_id, row, snapshot, event)
-            if row.update is not None:
-                snapshot = row.update(snapshot, event)
-
-    def _compare(self, row_id: str, row: Row, snapshot: Any, event: Event) -> None:
-        state, _, number = row_id.rpartition("/")
-        for later, other in enumerate(self.definition.rows(state)[int(number) :], int(number) + 1):
-            pair = (row_id, f"{state}/{later}")
-            if other.guard is None or other.event is not row.event or pair in self.found:
-                continue
-            if other.guard(snapshot, event):
+        for place, row_id in enumerate(taken[: last + 1]):
+            later, update = self._later[row_id], self.definition.row(row_id).update
+            for pair in [pair for pair, guard in later.items() if guard(snapshot, event)]:
                 self.found[pair] = Both(*pair, snapshot, event)
+                del later[pair]
+            if update is not None and place < last:
+                snapshot = update(snapshot, event)

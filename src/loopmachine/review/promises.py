@@ -16,9 +16,10 @@ snapshot, is ``move.told``. I11 needs ``moves(..., sealed=True)``, which notes w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 from typing import Final as Constant
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -39,11 +40,11 @@ from loopmachine.events import (
 from loopmachine.kinds import CALLS, FINAL
 from loopmachine.machine import advance, live, outstanding, step
 from loopmachine.records import Call, CallResult, Exchange, Final, Snapshot, Turn
-from loopmachine.requests import AskModel, InterruptModel, PollCancel, ResolveCalls
+from loopmachine.requests import AskModel, CallsRequest, InterruptModel, PollCancel, ResolveCalls
 from loopmachine.review import account as accounts
 from loopmachine.review import reasons
 from loopmachine.review.account import Fate
-from loopmachine.review.answers import PER_CALL, PER_RERUN, PER_STEP, left
+from loopmachine.review.answers import gained
 from loopmachine.review.moves import Move
 
 Promise = Callable[[Move], str | None]
@@ -60,44 +61,45 @@ def broken(move: Move) -> dict[str, str]:
 
 def ends(move: Move) -> str | None:
     """I1: every answer brings the end nearer, so that a run takes no more answers than ``most_answers``."""
-    before, after, event = left(move.definition, move.before), left(move.definition, move.after), move.event
-    more = 0
-    if isinstance(event, ModelReplied):
-        more = PER_CALL * len(event.turn.calls)
-    elif isinstance(event, CallsResolved):
-        more = PER_RERUN * sum(word.rerun for word in event.resolutions)
-    elif isinstance(event, Resumed):
-        more = 1 + PER_STEP * max(0, move.after.budget.max_steps - move.before.budget.max_steps)
-    most = before + more - event.answers
-    if after <= most:
+    most = move.left_before - move.event.answers
+    if move.left > most:
+        most += gained(move.event, move.before.budget, move.after.budget)
+    if move.left <= most:
         return None
-    return f"the run is no nearer to its end: {after} answers were left after this event, {most} may be"
+    return f"the run is no nearer to its end: {move.left} answers were left after this event, {most} may be"
 
 
 # --- I2 -------------------------------------------------------------------------------------------------------
 
 CLOCK: Constant = 1e-6  #: seconds that two ways of adding up the same times may differ
+_USED: Constant = itemgetter("steps", "calls", "cost_usd", "tokens", "unpriced", "unmetered")
 
 
 def budgets(move: Move) -> str | None:
     """I2: nothing is asked for, started, admitted or offered that a budget forbids; the spend is what events say."""
-    heard = move.heard
+    heard, told, after = move.heard, move.told, move.after
+    if (move.asks_model or move.starts) and (forbidden := _forbidden(move)):
+        return forbidden
     limit = heard.budget.max_calls
-    if move.asks_model and heard.steps_spent():
-        return f"the model is asked though {heard.steps} steps are used of {heard.budget.max_steps}"
-    if (move.asks_model or move.starts) and heard.spent():
-        what = "a call is started" if move.starts else "the model is asked"
-        return f"{what} though the budget forbids it: {heard.spent()}"
-    told, after = move.told, move.after
-    for request in move.requests if move.asks_model else ():
-        if type(request) is AskModel and (request.tool_choice == "none") != told.wrapping:
-            return "tools are offered to wrap up with" if told.wrapping else "no tools are offered"
     if limit is not None and told.calls > max(limit, heard.calls):
         return f"{told.calls} calls are admitted, {limit} may be"
-    shown = (after.steps, after.calls, after.cost_usd, after.tokens, after.unpriced, after.unmetered)
-    said = (told.steps, told.calls, told.cost_usd, told.tokens, told.unpriced, told.unmetered)
-    if shown != said or abs(after.seconds(after.clock) - told.seconds) > CLOCK:
-        return f"the snapshot shows {after.spend}, the events say {said} and {told.seconds} seconds"
+    off = (after.clock - after.since) - (told.clock - told.since)
+    if _USED(after.__dict__) != _USED(told.__dict__) or not -CLOCK <= off <= CLOCK:
+        return f"the snapshot shows {after.spend}, the events say {_USED(told.__dict__)} and {told.seconds} seconds"
+    return None
+
+
+def _forbidden(move: Move) -> str | None:
+    """What is asked for, started or offered though a budget forbids it."""
+    heard, wrapping = move.heard, move.told.wrapping
+    if move.asks_model and heard.steps_spent():
+        return f"the model is asked though {heard.steps} steps are used of {heard.budget.max_steps}"
+    if heard.spent():
+        what = "a call is started" if move.starts else "the model is asked"
+        return f"{what} though the budget forbids it: {heard.spent()}"
+    for request in move.requests if move.asks_model else ():
+        if type(request) is AskModel and (request.tool_choice == "none") != wrapping:
+            return "tools are offered to wrap up with" if wrapping else "no tools are offered"
     return None
 
 
@@ -204,20 +206,23 @@ def total(move: Move) -> str | None:
 
     Every rest takes another host, and a cancel unless it is a poll; a model that was asked is waited for.
     """
-    definition, after = move.definition, move.after
-    state, asking = definition.states[after.state], move.advance.asking
-    taken, accepted = type(move.event).__name__, definition.accepts(move.before.state)
-    if taken not in accepted:
-        return f"{move.before.state} took {taken}; it accepts {', '.join(accepted)}"
-    waits = bool(asking) and False not in [getattr(request, "calls", True) != () for request in asking]
-    if state.auto or waits != state.rest:
+    definition, state, asking, kind = move.definition, move.state, move.advance.asking, type(move.event)
+    accepted = definition.accepts(move.before.state)
+    if kind.__name__ not in accepted:
+        return f"{move.before.state} took {kind.__name__}; it accepts {', '.join(accepted)}"
+    if state.auto or _waits(asking) is not (state.final is None):
         return f"the run stands in {state.name} and waits for {asking or 'nothing'}"
-    accepted = definition.accepts(after.state)
-    if state.final and accepted:
-        return f"the run ended in {state.name}, which accepts {', '.join(accepted)}"
-    if type(move.event) is CancelRequested and _model(move.advance.asked) and not _model(asking):
+    if kind is CancelRequested and _model(move.advance.asked) and not _model(asking):
         return f"the model was asked, and in {state.name} nobody waits for it any more"
-    return None if state.name in _sound.get(definition, ()) else _unsound(move, accepted)
+    return None if state.name in _sound(definition) else _unsound(move)
+
+
+def _waits(asking: tuple[Any, ...]) -> bool:
+    """Something is asked for; and what is about calls names some."""
+    for request in asking:
+        if isinstance(request, CallsRequest) and not request.calls:
+            return False
+    return asking != ()
 
 
 def _model(asked: tuple[Any, ...]) -> bool:
@@ -225,9 +230,12 @@ def _model(asked: tuple[Any, ...]) -> bool:
     return bool(asked) and type(asked[0]) in (AskModel, InterruptModel)
 
 
-def _unsound(move: Move, accepted: tuple[str, ...]) -> str | None:
+def _unsound(move: Move) -> str | None:
     """What is wrong with the events that a state takes, which hangs on the table only; looked at once a state."""
-    definition, after, state = move.definition, move.after, move.definition.states[move.after.state]
+    definition, after, state = move.definition, move.after, move.state
+    accepted = definition.accepts(state.name)
+    if state.final and accepted:
+        return f"the run ended in {state.name}, which accepts {', '.join(accepted)}"
     for event in STRAY:
         if type(event).__name__ not in accepted and not _refused(definition, after, event):
             return f"{state.name} took {type(event).__name__}; it accepts {', '.join(accepted) or 'nothing'}"
@@ -235,12 +243,14 @@ def _unsound(move: Move, accepted: tuple[str, ...]) -> str | None:
     for name in () if state.final else ("Resumed",) if polls else ("Resumed", "CancelRequested"):
         if name not in accepted:
             return f"the run stands in {state.name}, which does not take {name}"
-    _sound.setdefault(definition, set()).add(state.name)
+    _sound(definition).add(state.name)
     return None
 
 
-#: The states in which every event without a row was refused once. That hangs on the table only, so once will do.
-_sound: WeakKeyDictionary[Definition, set[str]] = WeakKeyDictionary()
+@lru_cache(maxsize=16)
+def _sound(definition: Definition) -> set[str]:
+    """The states in which every event without a row was refused once. That hangs on the table only: once will do."""
+    return set()
 
 
 def _refused(definition: Definition, snapshot: Snapshot, event: Event) -> bool:
@@ -253,11 +263,12 @@ def _refused(definition: Definition, snapshot: Snapshot, event: Event) -> bool:
 
 def deterministic(move: Move) -> str | None:
     """I9: the same snapshot and event give the same snapshot, rows and requests."""
-    definition, told = move.definition, move.advance
+    definition, told, after = move.definition, move.advance, move.after
     again = step(live(definition), definition, move.before, told.event, told.asked)
-    if again == move.after and outstanding(definition, again) == told.asking:
+    same = type(again) is type(after) and vars(again) == vars(after)  # as ==, the parts that they share not looked at
+    if same and outstanding(definition, again) == told.asking:
         return None
-    return f"the same event led to {again.state} by {again.log.latest}, then to {move.after.state}"
+    return f"the same event led to {again.state} by {again.log.latest}, then to {after.state}"
 
 
 def isolated(move: Move) -> str | None:
@@ -365,7 +376,7 @@ def _named(call: Call) -> str:
 def status(move: Move) -> str | None:
     """I13: the status is the first reason, in the table's order, that the events and the spend give at that gate."""
     due = reasons.decided((move.before.state, type(move.event)), move.heard)
-    if not move.finished:
+    if move.state.final is None:
         return None if due is None else f"the run goes on in {move.after.state}, and should have ended {due}"
     if move.status in reasons.STATUSES and move.status != due:
         return f"the run ended {move.status}, and {f'should have ended {due}' if due else 'nothing ends it here'}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import product
+from operator import itemgetter
 from typing import Any
 from typing import Final as Constant
 
@@ -65,6 +66,7 @@ BATCHES: Constant = (
     ("asks", "wrong", "read"),
 )
 #: Fewer, for worlds in which more of the past matters, or that are a step longer.
+_AS_THEY_ARE: Constant = ("state", "steps", "retries", "repairs", "wrapping", "cancelled", "tool_calls")
 FEWER: Constant = (("once",), ("wrong",), ("asks", "read"), ("limited", "limited"))
 
 
@@ -137,37 +139,38 @@ class World:
 
     def key(self, snapshot: Snapshot) -> tuple[Any, ...]:
         """What the future can see of a rest. Names, numbers beyond every limit and the past are left out."""
-        ids, flights, turn = snapshot.ids, snapshot.flights, snapshot.turn
+        flights, turn, decisions = snapshot.flights, snapshot.turn, snapshot.decisions
         alike = snapshot.policy.max_identical_turns is not None
         asked: Any = turn and turn.kind
         if flights:
             told = alike or self.sees is not None
             asked = tuple([_phase(flight, told) for flight in flights])
         elif turn is not None and turn.calls:
+            ids = snapshot.ids
             asked = turn.kind, *[(call.name, call.id in ids, call.id) for call in turn.calls]
-        failure, pause = snapshot.failure, snapshot.not_before
+        failure, pause, seconds = snapshot.failure, snapshot.not_before, snapshot.clock - snapshot.since
         return (
-            snapshot.state,
+            self._as_they_are(snapshot.__dict__),
             snapshot.budget is self.second,
-            snapshot.steps,
-            snapshot.calls if self._counted else 0,
-            min(snapshot.cost_usd, self._most_usd),
-            min(snapshot.tokens, self._most_tokens),
-            snapshot.unpriced > 0 and self._most_usd > 0,
-            snapshot.unmetered > 0 and self._most_tokens > 0,
-            min(snapshot.clock - snapshot.since, self._most_seconds),
+            self._spent(snapshot) if self._billed else (),
+            seconds if seconds < self._most_seconds else self._most_seconds,
             None if pause is None else pause - snapshot.clock,
             failure and (failure.retryable, failure.timed_out),
             asked,
-            snapshot.retries,
-            snapshot.repairs,
-            snapshot.wrapping,
-            tuple([(word.place, word.approved) for word in snapshot.decisions]),
-            snapshot.cancelled,
-            len(ids) > 0,
-            snapshot.tool_calls,
+            decisions and tuple([(word.place, word.approved) for word in decisions]),
+            not snapshot.ids,
             (snapshot.identical, _last(snapshot)) if alike else None,
             self.sees and self.sees(snapshot),
+        )
+
+    def _spent(self, snapshot: Snapshot) -> tuple[Any, ...]:
+        """The usage, as far as a budget limits it."""
+        cost, tokens, most_usd, most_tokens = snapshot.cost_usd, snapshot.tokens, self._most_usd, self._most_tokens
+        return (
+            cost if cost < most_usd else most_usd,
+            tokens if tokens < most_tokens else most_tokens,
+            snapshot.unpriced > 0 and most_usd > 0,
+            snapshot.unmetered > 0 and most_tokens > 0,
         )
 
     @cached_property
@@ -175,8 +178,9 @@ class World:
         return [self.budget] if self.second is None else [self.budget, self.second]
 
     @cached_property
-    def _counted(self) -> bool:
-        return any(budget.max_calls is not None for budget in self._budgets)
+    def _as_they_are(self) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+        counted = any(budget.max_calls is not None for budget in self._budgets)
+        return itemgetter(*_AS_THEY_ARE, "calls") if counted else itemgetter(*_AS_THEY_ARE)
 
     @cached_property
     def _most_usd(self) -> float:
@@ -185,6 +189,10 @@ class World:
     @cached_property
     def _most_tokens(self) -> int:
         return max(budget.max_tokens or 0 for budget in self._budgets)
+
+    @cached_property
+    def _billed(self) -> bool:
+        return self._most_usd > 0 or self._most_tokens > 0
 
     @cached_property
     def _most_seconds(self) -> float:
