@@ -118,3 +118,9 @@ def test_a_pause_is_finite_seconds(pause: float) -> None:
 def test_a_denial_needs_no_words() -> None:
     """``raise Denied`` is one."""
     assert (Denied().code, str(Denied())) == ("denied", "denied")
+
+
+def test_a_denial_that_says_nothing_is_one() -> None:
+    """A blank code is the usual one, and a blank message none: whoever reads it is told that it was denied."""
+    blank = [Denied("", ""), Denied(" ", "\n"), Denied("", "never")]
+    assert [(one.code, str(one)) for one in blank] == [("denied", "denied")] * 2 + [("denied", "denied: never")]

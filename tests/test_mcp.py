@@ -62,12 +62,18 @@ def named(tools: Iterable[Tool]) -> dict[str, Tool]:
     return {tool.name: tool for tool in tools}
 
 
-def listing(*tools: types.Tool, call: Any = None, page: int = 9) -> Server[Any]:
-    """A server that lists these tools, so many on a page, and answers a call with what ``call()`` brings."""
+def listing(
+    *tools: types.Tool, call: Any = None, page: int = 9, asked: Callable[[], object] = lambda: None
+) -> Server[Any]:
+    """A server that lists these tools, so many on a page, and answers a call with what ``call()`` brings.
+
+    ``asked`` is called when it is asked for a page.
+    """
 
     async def on_list(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        asked()
         start = int((params and params.cursor) or 0)
         after = str(start + page) if start + page < len(tools) else None
         return types.ListToolsResult(tools=list(tools[start : start + page]), next_cursor=after)
@@ -226,7 +232,7 @@ def test_images_reach_the_model_as_blocks() -> None:
 
 
 def test_a_server_that_dies_in_a_call_does_not_end_the_run() -> None:
-    """What became of that call and those after it is unknown; no process is left."""
+    """What became of that call is unknown, one after it is not sent; no process is left."""
     killed: list[int] = []
 
     async def main() -> Result:
@@ -245,7 +251,7 @@ def test_a_server_that_dies_in_a_call_does_not_end_the_run() -> None:
         os.kill(killed[0], 0)
     assert (result.status, [one for one in result.history if one["kind"] == "tool_result"]) == (
         "answered",
-        [brought("a", f"Connection closed{UNSURE}", "unknown"), brought("b", f"Connection closed{UNSURE}", "unknown")],
+        [brought("a", f"Connection closed{UNSURE}", "unknown"), brought("b", UNSENT, "failed")],
     )
 
 
@@ -271,7 +277,7 @@ def test_a_server_over_http_is_used_and_may_die(caplog: pytest.LogCaptureFixture
     logged: list[Any] = [record.message for record in caplog.records if record.name == "loopmachine"]
     assert (result.status, [one for one in result.history if one["kind"] == "tool_result"], said, logged) == (
         "answered",
-        [brought("a", "2"), brought("b", Words(UNSURE), "unknown"), brought("c", Words(UNSURE), "unknown")],
+        [brought("a", "2"), brought("b", Words(UNSURE), "unknown"), brought("c", UNSENT, "failed")],
         UNSENT,
         [Words("the connection to an MCP server ended with ConnectError: ")],
     )
@@ -291,6 +297,26 @@ def test_an_error_of_the_protocol_is_told_in_the_servers_words(error: MCPError, 
         raise error
 
     assert ran(told(listing(plain(), call=fail), call("a"))) == [told_of]
+
+
+def test_an_error_of_the_servers_own_that_looks_like_a_lost_connection_loses_none() -> None:
+    """What became of its call is unknown; a server that still answers is asked again."""
+    errors = [MCPError(types.CONNECTION_CLOSED, "Connection closed")]
+    log: list[str] = []
+
+    def answer() -> types.CallToolResult:
+        log.append("called")
+        if errors:
+            raise errors.pop()
+        return types.CallToolResult(content=[types.TextContent(text="here")])
+
+    server = listing(plain(), call=answer, asked=lambda: log.append("listed"))
+    assert ran(told(server, call("a"), call("b"), call("c"))) == [
+        (f"Connection closed{UNSURE}", "unknown"),
+        ("here", "ok"),
+        ("here", "ok"),
+    ]
+    assert log == ["listed", "called", "listed", "called", "called"]
 
 
 def test_structured_content_that_breaks_its_own_schema_is_a_failure() -> None:

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import loopmachine
 from loopmachine.errors import InvalidTool
-from loopmachine.tools.arguments import Arguments, refusal
+from loopmachine.tools.arguments import Arguments
 from loopmachine.tools.reading import depth
 from loopmachine.tools.signature import of_function
 
@@ -80,8 +79,8 @@ def test_every_mistake_is_told_at_once() -> None:
         "- lines[1].price: missing; a number is wanted",
         "- lines[2]: 5 where an object is wanted",
         '- note: "long" where text of at most 3 characters is wanted',
-        "- ticketid: there is no 'ticketid' here; did you mean 'ticket_id'?; "
-        "known names: ticket_id, label, limit, lines, note",
+        "- ticketid: there is no 'ticketid' here; known names: ticket_id, label, limit, lines, note; "
+        "did you mean 'ticket_id'?",
         "- authorized: there is no 'authorized' here; known names: ticket_id, label, limit, lines, note",
     ]
 
@@ -356,25 +355,17 @@ def test_what_a_class_refuses_is_the_models_to_mend() -> None:
     ]
 
 
-def test_a_refusal_says_where_each_class_stands_in_the_other() -> None:
-    """Places that classes tell of one another are put together; names that are no text say that they are names."""
-    told = [
-        refusal(msgspec.ValidationError(said))
-        for said in (
-            "too few",
-            "too few - at `$`",
-            "too few - at `$.a[0].b`",
-            "too few - at `$.b` - at `$.a[0]`",
-            "no whole number - at `key` in `$.a`",
-        )
-    ]
-    assert told == [
-        "the arguments: too few",
-        "the arguments: too few",
-        "a[0].b: too few",
-        "a[0].b: too few",
-        "a: no whole number",
-    ]
+def test_a_class_that_never_ends_is_told_as_what_is_too_deep() -> None:
+    """Whoever makes typed values may go down as deep as they like."""
+
+    def deeper(text: str) -> Any:
+        return deeper(text)
+
+    said = "lists and objects nest deeper than 64 levels"
+    assert Arguments("f", {"type": "object"}, deeper).check("{}") == (
+        None,
+        f"f was not called; its arguments don't fit:\n- {said}",
+    )
 
 
 # --- the short way ------------------------------------------------------------------------------------------

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import dataclasses
 import datetime
-from typing import Any, NamedTuple, TypedDict
+import json
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, TypedDict
 
 import attr
 import attrs
 import msgspec
 import pydantic
 import pytest
+import typing_extensions
 from msgspec import NODEFAULT
-from typing_extensions import TypeAliasType
+from typing_extensions import ReadOnly, TypeAliasType
 
-from loopmachine.tools.classes import fresh, is_listed, is_model, is_record, meaning, members
-from tests.test_tools_records import Box, Checked, Circle, Movie, Pair, Point, Row, Size, Someone
+from loopmachine.tools import Context, Tool
+from loopmachine.tools.classes import fresh, is_listed, is_model, is_record, meaning, members, runs_nothing
+from tests.test_tools_records import Box, Checked, Circle, Movie, Pair, Point, Row, Size, Someone, Strict
 
 date = str  #: not the one that a class elsewhere means
 
@@ -36,6 +40,7 @@ date = str  #: not the one that a class elsewhere means
         (tuple, (False, False, False)),
         (Any, (False, False, False)),
         ("Pair", (False, False, False)),
+        (pydantic.NaiveDatetime, (False, False, True)),
     ],
 )
 def test_kinds_of_classes_are_told_apart(cls: Any, kinds: tuple[bool, bool, bool]) -> None:
@@ -111,6 +116,174 @@ def test_a_factory_that_makes_something_is_not_called() -> None:
 
     (field,) = members(Stamped, {})
     assert (made, field.default is NODEFAULT, fresh(field.default)) == ([], False, None)
+
+
+class Left(typing_extensions.TypedDict):
+    """Of typing_extensions, whose own it is before Python 3.13."""
+
+    a: int
+    b: NotRequired[str]
+    c: ReadOnly[int]
+    d: ReadOnly[NotRequired[int]]
+    e: Annotated[NotRequired[int], "with a note"]
+
+
+class Right(Left, total=False):
+    f: Required[ReadOnly[int]]
+    g: int
+
+
+class Spot(typing_extensions.NamedTuple):
+    x: int
+    y: int = 0
+
+
+@dataclasses.dataclass
+class Both:
+    left: Left
+    spot: Spot
+
+
+def test_typed_dicts_and_named_tuples_are_typings_or_of_typing_extensions() -> None:
+    """What stands around their hints says whether a name may be left out, and nothing of its value."""
+
+    def f(right: Right, both: Both) -> Any:
+        return right, both
+
+    tool = Tool.of(f)
+    integer, text = {"type": "integer"}, {"type": "string"}
+    left = {"a": integer, "b": text, "c": integer, "d": integer, "e": integer | {"description": "with a note"}}
+    given = {"right": {"a": 1, "c": 2, "f": 3}, "both": {"left": {"a": 1, "c": 2}, "spot": [1]}}
+    checked, _ = tool.arguments.check(json.dumps(given))
+    defs = tool.input_schema["$defs"]
+    assert [(defs[name]["properties"], defs[name]["required"]) for name in ("Left", "Right")] == [
+        (left, ["a", "c"]),
+        (left | {"f": integer, "g": integer}, ["a", "c", "f"]),
+    ]
+    assert f(**tool.signature.bind(checked or "", Context())[1]) == (
+        {"a": 1, "c": 2, "f": 3},
+        Both({"a": 1, "c": 2}, Spot(1)),
+    )
+
+
+# --- what runs when one is made -------------------------------------------------------------------------------
+
+
+class Quiet(msgspec.Struct):
+    n: int = 0
+
+
+class Hooked(Quiet):
+    def __post_init__(self) -> None: ...
+
+
+class Meta(type(Quiet)):  # type: ignore[misc]  # a class that is known only now
+    """A metaclass of somebody's own."""
+
+
+class Strange(msgspec.Struct, metaclass=Meta):
+    n: int = 0
+
+
+@dataclasses.dataclass
+class After:
+    n: int
+
+    def __post_init__(self) -> None: ...
+
+
+@dataclasses.dataclass
+class Under(Pair):
+    pass
+
+
+class Undecorated(Pair):
+    def __init__(self) -> None: ...
+
+
+@dataclasses.dataclass
+class New:
+    n: int
+
+    def __new__(cls, n: int) -> Any: ...
+
+
+@dataclasses.dataclass
+class Setting:
+    n: int
+
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    n: int
+
+
+@dataclasses.dataclass(init=False)
+class ByHand:
+    n: int
+
+    def __init__(self, n: int) -> None: ...
+
+
+@dataclasses.dataclass
+class Replaced:
+    n: int
+
+
+Replaced.__init__ = lambda self, n: None  # type: ignore[method-assign]  # the case
+
+
+@dataclasses.dataclass
+class Counted(abc.ABC):
+    n: int
+
+
+class Calling(type):
+    def __call__(cls, *given: Any) -> Any: ...
+
+
+@dataclasses.dataclass
+class Called(metaclass=Calling):
+    n: int
+
+
+class Longer(Point):
+    """A subclass of a NamedTuple can have a constructor of its own."""
+
+
+@attrs.define
+class AttrsSetting:
+    n: int
+
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+
+@attrs.define
+class Fields:
+    a: int
+    b: list[int] = attrs.Factory(list)
+
+
+RUNS_NOTHING: list[Any] = [Pair, Under, Frozen, Counted, Box, Fields, Quiet, Circle, Movie, Left, Point, Spot, Row]
+RUNS: list[Any] = [
+    *(After, Undecorated, New, Setting, ByHand, Replaced, Called, Hooked, Strange, Longer, AttrsSetting, Strict),
+    attrs.make_class("A", {"n": attrs.field(converter=int)}),
+    attrs.make_class("A", {"n": attrs.field(validator=attrs.validators.gt(0))}),
+    attrs.make_class("A", {"n": attrs.field(init=False, default=1)}),
+    attrs.make_class("A", {"n": attrs.field(default=attrs.Factory(id, takes_self=True))}),
+    type("A", (Fields,), {}),
+    type("A", (Fields,), {"__attrs_post_init__": lambda self: None}),
+]
+
+
+def test_a_class_that_runs_code_of_its_own_is_known() -> None:
+    """Hooks, validators, converters, constructors of its own: whatever a class does when an instance is made."""
+    assert [(cls, runs_nothing(cls)) for cls in (*RUNS_NOTHING, *RUNS)] == [
+        *((cls, True) for cls in RUNS_NOTHING),
+        *((cls, False) for cls in RUNS),
+    ]
 
 
 class Outside:

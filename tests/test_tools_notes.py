@@ -66,19 +66,23 @@ NUMBER = {"type": "integer"}
 @pytest.mark.parametrize(
     ("hint", "schema", "outcomes"),
     [
-        (Annotated[int, at.Predicate(is_even)], NUMBER, {2: 2, 3: "v: 3 does not pass is_even"}),
-        (Annotated[int, at.Predicate(at.Not(is_even))], NUMBER, {3: 3, 2: "v: 2 does not pass Not(func="}),
+        (Annotated[int, at.Predicate(is_even)], NUMBER, {2: 2, 3: "v: 3 is refused: it does not pass is_even"}),
+        (
+            Annotated[int, at.Predicate(at.Not(is_even))],
+            NUMBER,
+            {3: 3, 2: "v: 2 is refused: it does not pass Not(func="},
+        ),
         (
             list[Annotated[int, at.Ge(2), at.Predicate(is_even), "how many"]],
             {"type": "array", "items": NUMBER | {"minimum": 2, "description": "how many"}},
             {
                 (2, 4): [2, 4],
-                (2, 3): "v[1]: 3 does not pass is_even",
+                (2, 3): "v[1]: 3 is refused: it does not pass is_even",
                 (1,): "v[0]: 1 where a number from 2 on is wanted",
             },
         ),
         (Annotated[int, at.Predicate(is_even)] | None, {"anyOf": [NUMBER, {"type": "null"}]}, {None: None, 4: 4}),
-        (at.LowerCase[str], {"type": "string"}, {"a": "a", "A": 'v: "A" does not pass islower'}),
+        (at.LowerCase[str], {"type": "string"}, {"a": "a", "A": 'v: "A" is refused: it does not pass islower'}),
         (Annotated[int, pydantic.AfterValidator(lambda v: v + 1)], NUMBER, {2: 3, "2": 3}),
         (
             Annotated[int, pydantic.Field(ge=2), pydantic.AfterValidator(lambda v: v + 1)],
@@ -89,7 +93,11 @@ NUMBER = {"type": "integer"}
         (pydantic.constr(strip_whitespace=True, max_length=3), {"type": "string", "maxLength": 3}, {" a ": "a"}),
         (pydantic.StrictInt, NUMBER, {5: 5, "5": 5}),
         (Annotated[int, Doubled()], NUMBER, {2: 4}),
-        (Annotated[int, pydantic.AfterValidator(even_only)], NUMBER, {2: 2, 3: "v: Value error, 3 is odd"}),
+        (
+            Annotated[int, pydantic.AfterValidator(even_only)],
+            NUMBER,
+            {2: 2, 3: "v: 3 is refused: Value error, 3 is odd"},
+        ),
         (Annotated[int, pydantic.Field(description="d")], NUMBER | {"description": "d"}, {2: 2}),
         (
             Annotated[datetime.datetime, at.Timezone(None)],

@@ -309,16 +309,26 @@ RESULTS: list[tuple[Any, str]] = [
     ([Shy()], '["<Shy: not JSON>"]'),
 ]
 
+
+@dataclasses.dataclass
+class Lots:
+    by_key: dict[Any, Any]
+
+
 #: What can't be written, the type of it, and why.
 UNWRITABLE: list[tuple[Any, str, str]] = [
-    (Broken(), "Broken", "Error calling function `write`: RuntimeError: can't dump"),
-    ([Broken()], "list", "Error calling function `write`: RuntimeError: can't dump"),
-    (LOOP, "list", ""),  # the words are of the Python version
-    (ROUND, "dict", ""),  # the words are of the Python version
-    (DEEP, "list", ""),  # the words are of the Python version
-    ([10**5000], "list", "Exceeds the limit (4300 digits) for integer string conversion"),
-    ({1: "a", "1": None}, "dict", "two keys of an object are written alike"),
-    (Mocked(), "Mocked", "no no "),
+    (Broken(), "a Broken", "Error calling function `write`: RuntimeError: can't dump"),
+    ([Broken()], "a list", "Error calling function `write`: RuntimeError: can't dump"),
+    (LOOP, "a list", ""),  # the words are of the Python version
+    (ROUND, "a dict", ""),  # the words are of the Python version
+    (DEEP, "a list", ""),  # the words are of the Python version
+    ([10**5000], "a list", "Exceeds the limit (4300 digits) for integer string conversion"),
+    ({1: "a", "1": None}, "a dict", "two keys of an object are written alike"),
+    ({1: "\ud800", "1": "b"}, "a dict", "two keys of an object are written alike"),
+    ({1: "a", "1": "b"}, "a dict", "two keys of an object are written alike"),
+    ([Lots({0.5: {}, "0.5": 1})], "a list", "two keys of an object are written alike"),
+    (Mocked(), "a Mocked", "no no "),
+    (10**5000, "an int", "Exceeds the limit (4300 digits) for integer string conversion"),
 ]
 
 
@@ -341,7 +351,7 @@ def test_what_is_no_text_is_strict_json(value: Any) -> None:
 def test_what_can_not_be_written_is_told_of(value: Any, kind: str, why: str) -> None:
     """What a value is and why it is no JSON stand in a sentence, which is cut as any other text."""
     text = result_text(value, 1000)
-    assert text.startswith(f"the tool returned a {kind}, which can't be written as JSON: {why}")
+    assert text.startswith(f"the tool returned {kind}, which can't be written as JSON: {why}")
     assert len(text) <= 1000
 
 

@@ -289,6 +289,18 @@ def test_no_two_calls_share_an_object() -> None:
     assert [call(f, {}), call(f, {})] == [([1], (1, [2, 3]), mark, Opts)] * 2
 
 
+def test_what_a_call_by_hand_does_to_a_default_is_its_own() -> None:
+    """The defaults of the model's calls are those of the definition."""
+
+    def f(a: list[int] = []) -> list[int]:  # noqa: B006  the case
+        a.append(1)
+        return a
+
+    given = of_function(f, "f")
+    by_hand = [list(f()), list(f())]
+    assert (by_hand, [f(**given.bind("{}", CONTEXT)[1]) for _ in range(2)]) == ([[1], [1, 1]], [[1], [1]])
+
+
 def test_no_two_calls_share_an_argument() -> None:
     """The same checked arguments, as of a rerun, are new in each call."""
 
@@ -370,7 +382,7 @@ CALLABLES: list[tuple[Any, str, str, bool, Any]] = [
     (Desk.static, "static", "A static method.", False, "static1"),
     (functools.partial(Desk("d").method), "method", "A method.", False, "d1"),
     (functools.lru_cache(fetch_one), "fetch_one", "Fetch one.", False, "one1"),
-    (Desk("d"), "Desk", "A desk with tools in it.", False, "called1"),
+    (Desk("d"), "Desk", "A call.", False, "called1"),
     (functools.partial(fetch, "u", key="secret"), "fetch", "Fetch it.", False, "u 1 secret 1"),
     (
         functools.partial(MARKED, "u", key="b", depth=2),
@@ -390,6 +402,35 @@ def test_whatever_can_be_called_can_be_a_tool(
     """Methods, partials, wrappers and callables have a name, a description and open parameters."""
     told = (name_of(function), of_function(function, name).description, is_async(function), call(function, {"n": 1}))
     assert told == (name, description, asynchronous, value)
+
+
+class Hatch:
+    """A hatch.
+
+    Args:
+        n: what the constructor takes
+    """
+
+    def __init__(self, n: int) -> None:
+        self.opened = n
+
+    def __call__(self, n: int) -> int:
+        return n + self.opened
+
+
+@dataclasses.dataclass
+class Lid:
+    size: int
+
+    def __call__(self, n: int) -> int:
+        return n
+
+
+def test_a_callable_object_is_described_by_its_call() -> None:
+    """Without that by its class, whose parameters are the constructor's; one that stands in for a function by that."""
+    told = [docstring(one) for one in (Hatch(1), Lid(1), functools.update_wrapper(Hatch(1), fetch))]
+    assert told == [("A hatch.", {}), ("", {}), ("Fetch it.", {"n": "how many"})]
+    assert (call(Hatch(1), {"n": 1}), call(Lid(1), {"n": 1})) == (2, 1)
 
 
 @pytest.mark.parametrize("function", [wait, AsyncDesk(), functools.partial(wait, 1)])

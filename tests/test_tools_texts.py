@@ -16,6 +16,7 @@ from loopmachine.tools.texts import parsed
         (":param a: the a", ("", {"a": "the a"})),
         ("Go.\n\nFar.\n\nArgs:\n    a (int): the\n        a\n    b:", ("Go.\n\nFar.", {"a": "the a", "b": ""})),
         ("Go.\n\nParameters\n----------\na : int\n    the a", ("Go.", {"a": "the a"})),
+        ("Go.\n\nParameters\n----------\na, b : int\n    one", ("Go.", {"a": "one", "b": "one"})),
         ("Go.\n\nAttributes:\n    a: the a", ("Go.", {"a": "the a"})),
     ],
 )

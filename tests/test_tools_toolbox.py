@@ -136,7 +136,7 @@ def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
         (
             False,
             None,
-            "there is no tool named 'loook'; did you mean 'look'?; known tools: look, pay, wait, plain",
+            "there is no tool named 'loook'; known tools: look, pay, wait, plain; did you mean 'look'?",
         ),
         (False, None, "there is no tool named 'send_email'; known tools: look, pay, wait, plain"),
         (False, None, f"there is no tool named '{'x' * 77}...'; known tools: look, pay, wait, plain"),
@@ -167,7 +167,7 @@ def test_text_is_coerced_and_true_is_no_number() -> None:
         (lambda arguments: True, True, []),
         (lambda arguments: False, False, []),
         (lambda arguments: None, True, ["returned a NoneType, not True or False"]),
-        (lambda arguments: 0, True, ["returned a int, not True or False"]),
+        (lambda arguments: 0, True, ["returned an int, not True or False"]),
         (lambda arguments: arguments["absent"], True, ["raised KeyError: 'absent'"]),
         (lambda arguments: bool(arguments.pop("n")) and False, False, []),
     ],

@@ -178,7 +178,18 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         "2024-02-29T09:30:00",
         datetime.datetime(2024, 2, 29, 9, 30),
     ),
-    (datetime.time, {"type": "string", "format": "partial-time"}, "09:30:00", datetime.time(9, 30)),
+    (
+        Annotated[datetime.time, Meta(tz=False)],
+        {"type": "string", "format": "partial-time"},
+        "09:30:00",
+        datetime.time(9, 30),
+    ),
+    (
+        datetime.time,
+        {"type": "string", "format": "time"},
+        "09:30:00Z",
+        datetime.time(9, 30, tzinfo=datetime.UTC),
+    ),
     (
         Annotated[datetime.time, Meta(tz=True)],
         {"type": "string", "format": "time"},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from loopmachine.tools.words import cut, listed, near, printable, quoted, said_by, show
+from loopmachine.tools.words import a, cut, listed, near, printable, quoted, said_by, show
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,17 @@ def test_names_are_listed_up_to_fifty() -> None:
         "none",
         "a, b",
         ", ".join(map(str, range(50))) + " and 2 more",
+    ]
+
+
+def test_a_type_has_its_article() -> None:
+    """An int, a list."""
+    assert [a(kind) for kind in (int, list, OSError, Exception, KeyError)] == [
+        "an int",
+        "a list",
+        "an OSError",
+        "an Exception",
+        "a KeyError",
     ]
 
 

@@ -71,9 +71,9 @@ class Denied(LoopError):
     """Raised by a tool that refuses: the call gets the outcome ``denied`` with this code and sentence."""
 
     def __init__(self, code: str = "denied", message: str = "") -> None:
-        self.code = str(code)
+        self.code = str(code) if str(code).strip() else "denied"
         self.message = str(message)
-        super().__init__(f"{code}: {message}" if message else self.code)
+        super().__init__(f"{self.code}: {message}" if self.message.strip() else self.code)
 
 
 class ToolFailed(LoopError):

@@ -39,19 +39,23 @@ class Connection:
     client: Client | ClientSession = attrs.field(repr=False)  # its repr may hold secrets
     task: asyncio.Task[None] | None = attrs.field(default=None, repr=False)
     home: asyncio.AbstractEventLoop = attrs.field(factory=asyncio.get_running_loop, repr=False)
+    _doubted: asyncio.Event = attrs.field(factory=asyncio.Event, init=False, repr=False)  #: it seemed to be closed
 
     async def tools(self) -> list[types.Tool]:
         """All that the server lists, on however many pages."""
-        session = self.client.session if isinstance(self.client, Client) else self.client
         tools: list[types.Tool] = []
         cursor = None
         for _ in range(PAGES):
-            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            page = await self._page(cursor)
             tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
                 return tools
         raise ValueError(f"the MCP server's list of tools has no end: {PAGES} pages were read")
+
+    async def _page(self, cursor: str | None) -> types.ListToolsResult:
+        session = self.client.session if isinstance(self.client, Client) else self.client  # a Client may keep a page
+        return await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
 
     async def call(
         self, name: str, arguments: dict[str, Any], context: Context = _NOBODYS
@@ -59,7 +63,7 @@ class Connection:
         """Have the server perform a call. Raises ToolFailed in the server's own words, Unknown where it has none."""
         if asyncio.get_running_loop() is not self.home:  # nobody would be woken by the answer
             raise ToolFailed("this tool is used on another event loop than that which mcp_tools was entered on")
-        if self.task is not None and self.task.done():
+        if await self._is_lost():
             raise ToolFailed("the connection to the MCP server is lost; this call was not sent")
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
@@ -69,10 +73,23 @@ class Connection:
             answer = await self.client.call_tool(name, arguments, progress_callback=told)
         except MCPError as error:
             if error.code in _UNSURE:
+                self._doubted.set()
                 said = f"{error.message}; nobody knows whether this call did anything"
                 raise Unknown(said, str(error.code)) from error
             raise ToolFailed(error.message, str(error.code)) from error
         return content(answer)
+
+    async def _is_lost(self) -> bool:
+        """Whether it is known to be closed. An error that says so may be the server's own: who lists tools is there."""
+        if self.task is not None and self.task.done():
+            return True
+        if self._doubted.is_set():
+            try:
+                await self._page(None)
+            except MCPError as error:
+                return error.code == types.CONNECTION_CLOSED
+            self._doubted.clear()
+        return False
 
 
 @asynccontextmanager

@@ -39,8 +39,8 @@ async def mcp_tools(
 
     ``server``: a command as a list (``["python", "server.py"]``), StdioServerParameters (which can add to the few
     environment variables that a command gets), a URL, an MCPServer or Server in this process, a transport, a Client
-    that was not entered, or a ClientSession in use, which stays open. A connection that is lost stays lost: a call that
-    the server did not answer is ``unknown``, one that was not sent ``failed``; the run goes on.
+    that was not entered, or a ClientSession in use, which stays open. A connection that is lost stays lost: the call
+    that the server did not answer is ``unknown``, each after it is not sent and ``failed``; the run goes on.
     ``names``: the tools to take, by the server's names; a dict gives them names of your own. ``prefix`` goes before
     each name. ``options`` are those of Tool, for all of them; ``attrs.evolve(tool, timeout=5)`` is for one.
     ``trust_hints``: take a tool's ``effect`` from the server's readOnlyHint and idempotentHint, which may lie.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
-from typing import Final as Constant
 
 import msgspec
 
@@ -16,20 +15,27 @@ from loopmachine.tools.compiling import Compiler
 from loopmachine.tools.faults import MOST_FAULTS, Fault
 from loopmachine.tools.nodes import examine
 from loopmachine.tools.reading import DEEPEST, TOO_DEEP, NotJson, depth, hazards, parse
-from loopmachine.tools.words import cut, printable, said_by, show
+from loopmachine.tools.refusals import refusal, refusals
+from loopmachine.tools.words import show
 
 _encode = msgspec.json.Encoder(enc_hook=float).encode  # of what is Rounded
-_PLACE: Constant = re.compile(r"(.*) - at `(?:key` in `)?\$([^`]*)`", re.DOTALL)
 
 
 class Arguments:
     """The arguments that one tool takes.
 
-    ``typed`` turns checked text into what the tool is called with; what it raises is the model's fault.
+    ``typed`` turns checked text into what the tool is called with; what it raises is the model's fault. ``shapes``, by
+    name, tell what of them a class refused.
     Raises InvalidTool, which lists everything in the schema that can't be checked.
     """
 
-    def __init__(self, name: str, schema: Mapping[str, Any], typed: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        name: str,
+        schema: Mapping[str, Any],
+        typed: Callable[[str], object],
+        shapes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         compiler = Compiler(schema)
         node, faults = compiler.whole(), compiler.faults
         if schema.get("type") != "object":
@@ -39,6 +45,7 @@ class Arguments:
         self.name = name
         self._node = node
         self._typed = typed
+        self._shapes = shapes
         self._read = fast.reader(schema, compiler.node).decode
 
     def check(self, text: str) -> tuple[str | None, str]:
@@ -66,16 +73,27 @@ class Arguments:
         try:
             value, faults = self._examined(read(text))
             if faults:
-                return None, self._sentence([str(fault) for fault in faults])
+                return None, self._sentence(faults)
             checked = _encode(value).decode()
-            self._typed(checked)
-            return checked, ""
+            told = self._refused(checked)
+            return (None, self._sentence(told)) if told else (checked, "")
         except NotJson as wrong:
             return None, f"{self.name} was not called; its arguments are not JSON: {wrong}; one JSON object is wanted"
         except RecursionError:
             return None, self._sentence([TOO_DEEP])
-        except Exception as error:  # what the schema can't say: a class refuses its values
-            return None, self._sentence([refusal(error)])
+
+    def _refused(self, checked: str) -> Sequence[object]:
+        """What the schema can't say: what classes refuse of values that it takes."""
+        try:
+            self._typed(checked)
+            return ()
+        except RecursionError:
+            raise
+        except Exception as error:
+            parts = msgspec.json.decode(checked).items()
+            known = ((name, self._shapes[name], part) for name, part in parts if name in self._shapes)
+            told = (fault for name, shape, part in known for fault in refusals(shape, part, (name,)))
+            return list(islice(told, MOST_FAULTS)) or [refusal(error)]
 
     def _examined(self, value: Any) -> tuple[Any, Sequence[Fault]]:
         """The value as it is to be taken, and all that is wrong with it, each mistake once."""
@@ -88,21 +106,10 @@ class Arguments:
             odd = list(islice(hazards(value), MOST_FAULTS))  # text that was read as a list may have made it deep
         return value, [*faults, *beside(faults, odd)]
 
-    def _sentence(self, told: Sequence[str]) -> str:
+    def _sentence(self, told: Sequence[object]) -> str:
         more = ["and there may be more"] if len(told) >= MOST_FAULTS else []
         lines = [f"- {one}" for one in (*told[:MOST_FAULTS], *more)]
         return "\n".join([f"{self.name} was not called; its arguments don't fit:", *lines])
-
-
-def refusal(error: Exception) -> str:
-    """What a class said that refuses its values, with the place where msgspec tells it."""
-    said = cut(printable(said_by(error)), 400)
-    if not isinstance(error, msgspec.ValidationError):
-        return f"{type(error).__name__}: {said}"
-    places = ""
-    while told := _PLACE.fullmatch(said):  # a class in a class: each says where it stands in the other
-        said, places = told[1], places + told[2]
-    return f"{places.removeprefix('.') or 'the arguments'}: {said}"
 
 
 def beside(faults: Sequence[Fault], odd: Sequence[Fault]) -> list[Fault]:

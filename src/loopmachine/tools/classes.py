@@ -8,13 +8,15 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NotRequired, Required, TypeVar
+from typing import Annotated, Any, NotRequired, Required, TypeVar
 from typing import Final as Constant
 
 import attrs
-from msgspec import NODEFAULT
+from msgspec import NODEFAULT, Struct
 
 _FIXED: Constant = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo)
+_HOOKS: Constant = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
+_ATTRS: Constant = ("<attrs generated", attrs.make_class.__code__.co_filename)  #: where attrs has its methods from
 _RECORDS: Constant = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
 
 
@@ -30,7 +32,7 @@ class Member:
 
 def is_record(cls: Any) -> bool:
     """Whether instances hold named fields: of dataclasses, attrs, msgspec, TypedDict and NamedTuple."""
-    return any(hasattr(cls, mark) for mark in _RECORDS) or typing.is_typeddict(cls) or _is_named_tuple(cls)
+    return any(hasattr(cls, mark) for mark in _RECORDS) or _is_typed_dict(cls) or _is_named_tuple(cls)
 
 
 def is_listed(cls: Any) -> bool:
@@ -39,8 +41,32 @@ def is_listed(cls: Any) -> bool:
 
 
 def is_model(cls: Any) -> bool:
-    """Whether it is one of pydantic's models or dataclasses, which check and describe themselves."""
-    return isinstance(cls, type) and hasattr(cls, "__pydantic_validator__")
+    """Whether it checks and describes itself to pydantic: its models, dataclasses and types such as NaiveDatetime."""
+    marks = ("__pydantic_validator__", "__get_pydantic_core_schema__")
+    return isinstance(cls, type) and any(hasattr(cls, mark) for mark in marks)
+
+
+def runs_nothing(cls: Any) -> bool:
+    """Whether making an instance of a record runs no code of the class's own: filling its fields is all there is."""
+    if _is_typed_dict(cls) or _is_named_tuple(cls):
+        return _is_typed_dict(cls) or cls.__bases__ == (tuple,)
+    if any(hasattr(cls, hook) for hook in _HOOKS):
+        return False
+    if isinstance(cls, type(Struct)):
+        return type(cls) is type(Struct)
+    if type(cls).__call__ is not type.__call__ or cls.__new__ is not object.__new__:
+        return False
+    runs = [cls.__init__, *([] if cls.__setattr__ is object.__setattr__ else [cls.__setattr__])]
+    written = [one.__code__.co_filename if inspect.isfunction(one) else "" for one in runs]
+    if "__attrs_attrs__" in vars(cls):
+        return all(one.startswith(_ATTRS) for one in written) and all(map(_is_bare, cls.__attrs_attrs__))
+    return "__dataclass_params__" in vars(cls) and {*written} == {"<string>"}
+
+
+def _is_bare(one: Any) -> bool:
+    """Whether an attrs field takes what it is given as it is."""
+    runs = one.validator or one.converter or getattr(one.default, "takes_self", False)
+    return one.init and not runs
 
 
 def fresh(default: Any) -> Callable[[], Any] | None:
@@ -50,9 +76,10 @@ def fresh(default: Any) -> Callable[[], Any] | None:
     """
     if isinstance(default, _FIXED) or (isinstance(default, frozenset) and not any(map(fresh, default))):
         return None
-    if copy.deepcopy(default) is default or (not hasattr(default, "__deepcopy__") and _holds_nothing(default)):
+    kept = copy.deepcopy(default)  # of now: who calls by hand gets the default itself, and may change it
+    if kept is default or (not hasattr(default, "__deepcopy__") and _holds_nothing(default)):
         return None
-    return lambda: copy.deepcopy(default)
+    return lambda: copy.deepcopy(kept)
 
 
 def _holds_nothing(value: Any) -> bool:
@@ -64,10 +91,10 @@ def members(hint: Any, names: Mapping[str, Any]) -> Iterator[Member]:
     """The fields of a class, or of a generic one with its arguments, in order. Raises NameError for an unknown hint."""
     cls = typing.get_origin(hint) or hint
     hints = _hints(hint, cls, names)
-    if typing.is_typeddict(cls):
+    if _is_typed_dict(cls):
         for name in cls.__annotations__:
-            wanted = typing.get_origin(hints[name])
-            needed = wanted is Required or (name in cls.__required_keys__ and wanted is not NotRequired)
+            said = _qualifiers(hints[name])
+            needed = "Required" in said or (name in cls.__required_keys__ and "NotRequired" not in said)
             yield Member(name, name, hints[name], NODEFAULT if needed else _LEFT_OUT)
     elif _is_named_tuple(cls):
         for name in cls._fields:
@@ -109,7 +136,7 @@ def _hints(hint: Any, cls: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     """The hints of a class and those that it comes from, type variables put in."""
     bound: dict[Any, dict[Any, Any]] = {}
     _bind(hint, bound)
-    merged = typing.is_typeddict(cls)  # what stands in a TypedDict holds the hints of its bases, which stay theirs
+    merged = _is_typed_dict(cls)  # what stands in a TypedDict holds the hints of its bases, which stay theirs
     found: dict[str, Any] = {}
     for base in reversed([*bound] if merged else cls.__mro__):
         own, given = _own_hints(base, names), bound.get(base, {})
@@ -151,6 +178,25 @@ def _filled(hint: Any, given: Mapping[Any, Any]) -> Any:
         return given.get(hint, hint)
     open_ones = () if isinstance(hint, type) else getattr(hint, "__parameters__", ())
     return hint[tuple(given.get(one, one) for one in open_ones)] if open_ones else hint
+
+
+def is_qualifier(origin: Any) -> bool:
+    """Whether it says something of a name in a TypedDict, and nothing of its values; typing has not all of them yet."""
+    return origin in (Required, NotRequired) or getattr(origin, "_name", "") == "ReadOnly"
+
+
+def _qualifiers(hint: Any) -> list[str]:
+    """What stands around a hint in a TypedDict, in whatever order."""
+    origin = typing.get_origin(hint)
+    if origin is not Annotated and not is_qualifier(origin):
+        return []
+    return [getattr(origin, "_name", ""), *_qualifiers(typing.get_args(hint)[0])]
+
+
+def _is_typed_dict(cls: Any) -> bool:
+    """Of typing, or of typing_extensions, which has its own where typing's is behind."""
+    others = sys.modules.get("typing_extensions")
+    return typing.is_typeddict(cls) or (others is not None and others.is_typeddict(cls))
 
 
 def _is_named_tuple(cls: Any) -> bool:

@@ -12,6 +12,7 @@ import attrs
 from loopmachine.tools.words import cut, near, printable, quoted, show
 
 MOST_FAULTS: Constant = 20  #: that are told at once
+_WORD: Constant = re.compile(r"\w+")
 
 
 @attrs.frozen
@@ -41,7 +42,7 @@ def where(path: Iterable[str | int]) -> str:
     for step in path:
         if isinstance(step, int):
             words += f"[{step}]"
-        elif re.fullmatch(r"\w+", step):
+        elif _WORD.fullmatch(step):
             words += f".{cut(printable(step))}"
         else:
             words += f"[{quoted(step)}]"

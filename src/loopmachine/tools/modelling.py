@@ -4,9 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from loopmachine.tools.formats import FORMATS
+
+
+def described(adapter: Any, template: str) -> Any:
+    """The schema that pydantic makes of a type, its references as the template has them.
+
+    Of a ``datetime`` and a ``time`` that must not have a zone it would say that they must.
+    """
+    return adapter.json_schema(ref_template=template, schema_generator=_generator())
+
+
+@cache
+def _generator() -> Any:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Zoneless(GenerateJsonSchema):
+        def datetime_schema(self, schema: Any) -> Any:
+            return {"type": "string"} if schema.get("tz_constraint") == "naive" else super().datetime_schema(schema)
+
+        def time_schema(self, schema: Any) -> Any:
+            told = super().time_schema(schema)
+            return told | {"format": "partial-time"} if schema.get("tz_constraint") == "naive" else told
+
+    return Zoneless
 
 
 def closed(schema: Any) -> Any:

@@ -257,7 +257,7 @@ def _missing(name: str, nodes: Mapping[str, Node]) -> Fault:
 
 
 def _unknown(name: str, free: Sequence[str], nodes: Iterable[str]) -> Fault:
-    return Fault((name,), lambda: f"there is no {quoted(name)} here{near(name, free)}; known names: {listed(nodes)}")
+    return Fault((name,), lambda: f"there is no {quoted(name)} here; known names: {listed(nodes)}{near(name, free)}")
 
 
 def also(node: Node) -> Check:

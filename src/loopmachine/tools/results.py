@@ -13,12 +13,13 @@ from typing import Final as Constant
 import msgspec
 
 from loopmachine.blocks import ImageBlock, ImageBytes, TextBlock, written
-from loopmachine.tools.words import printable, said_by
+from loopmachine.tools.words import a, printable, said_by
 
 #: Bytes of images that one result carries: as base64 they fit into a request of the Messages API, 32 MB.
 MOST_IMAGE_BYTES: Constant = 20_000_000
 #: What most tools return, which is neither blocks nor to be awaited: to look for that costs as much as the rest.
 COMMON: Constant = frozenset({str, int, float, bool, dict, type(None)})
+_DOUBLED: Constant = "two keys of an object are written alike"
 
 
 def result_text(value: Any, max_chars: int) -> str:
@@ -119,13 +120,15 @@ def _text(value: Any) -> str:
             return str.__str__(value)  # of a subclass the text alone
         try:
             text = _encode(value).decode()
+            if "{" in text and len(_encode_alone(msgspec.json.decode(text)).decode()) < len(text):
+                raise ValueError(_DOUBLED)  # msgspec writes both 1 and "1"
             if "null" not in text:  # msgspec writes null for NaN
                 return text
         except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
             pass
         return _encode_slowly(_finite(msgspec.to_builtins(value, enc_hook=_named)))
     except Exception as error:
-        return f"the tool returned a {type(value).__name__}, which can't be written as JSON: {said_by(error)}"
+        return f"the tool returned {a(type(value))}, which can't be written as JSON: {said_by(error)}"
 
 
 def _named(value: Any) -> Any:
@@ -198,7 +201,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         named = {_key(name): _finite(part) for name, part in value.items()}
         if len(named) < len(value):
-            raise ValueError("two keys of an object are written alike")
+            raise ValueError(_DOUBLED)
         return named
     if isinstance(value, list | tuple):
         return [_finite(part) for part in value]

@@ -14,20 +14,28 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Annotated, Any, Literal, NotRequired, Required, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 from typing import Final as Constant
 
 import attrs
 import msgspec
-from msgspec import NODEFAULT, UNSET
+from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
-from loopmachine.tools.classes import fresh, is_listed, is_model, is_record, meaning, members
-from loopmachine.tools.nodes import Examination, Node
-from loopmachine.tools.notes import NoSchema, flat, is_pydantics, limits, named, predicates
+from loopmachine.tools.classes import (
+    fresh,
+    is_listed,
+    is_model,
+    is_qualifier,
+    is_record,
+    meaning,
+    members,
+)
+from loopmachine.tools.makers import Alias, Field, Forms, Model, Record, Tested, Values, either
+from loopmachine.tools.nodes import Node
+from loopmachine.tools.notes import NoSchema, flat, is_pydantics, limits, predicates
 from loopmachine.tools.reading import identity
-from loopmachine.tools.standins import StandIn, convert
-from loopmachine.tools.words import show
+from loopmachine.tools.standins import StandIn
 
 _KINDS: Constant[dict[type[mi.Type], list[Any]]] = {
     mi.AnyType: [object],
@@ -54,130 +62,6 @@ def within(place: str) -> Iterator[None]:
         raise NoSchema(f"{place}: {error}") from error
 
 
-# --- what stand-ins stand for -----------------------------------------------------------------------------
-
-
-@attrs.frozen
-class Field:
-    """A field of a record: what the constructor calls it (blank: nothing), its name in JSON, and its shape."""
-
-    argument: str
-    name: str
-    shape: Any
-    default: Any = NODEFAULT
-    anew: Callable[[], Any] | None = None  #: makes a default that one instance could change for another
-
-    @property
-    def required(self) -> bool:
-        """It has no default."""
-        return self.default is NODEFAULT
-
-
-@attrs.define
-class Record:
-    """A class, read from an object, or from a list where its fields have places."""
-
-    cls: Any
-    listed: bool
-    fields: list[Field] = attrs.field(factory=list)
-    _given: Any = None  #: a struct of what JSON gives of it
-    _arguments: list[str] = attrs.field(factory=list)  #: of the fields of that, in order
-    _shared: list[tuple[str, Callable[[], Any]]] = attrs.field(factory=list)  #: makes defaults that must not be shared
-
-    def fill(self, fields: Iterable[Field]) -> None:
-        """Take the fields, which may hold the class itself."""
-        self.fields = list(fields)
-        self._arguments = [one.argument for one in self.fields]
-        self._shared = [(one.argument, one.anew) for one in self.fields if one.anew is not None]
-        names = {f"f{place}": one.name for place, one in enumerate(self.fields)}
-        held = [
-            (name, one.shape, *([] if one.required else [UNSET])) for name, one in zip(names, self.fields, strict=True)
-        ]
-        self._given = msgspec.defstruct("Given", held, kw_only=True, array_like=self.listed, rename=names)
-
-    def read(self, value: Any, look: Examination) -> Any:
-        """An instance, made by the class itself."""
-        given = zip(self._arguments, msgspec.structs.astuple(convert(value, self._given, look)), strict=True)
-        named = {argument: held for argument, held in given if held is not UNSET and argument}
-        for argument, anew in self._shared:
-            if argument not in named:
-                named[argument] = anew()
-        return self.cls(**named)
-
-
-@attrs.frozen
-class Forms:
-    """A union: a value is read as the first of its types that takes it as it is."""
-
-    shapes: list[Any]
-    judged: Callable[[], list[Node]]  #: the nodes of the shapes, known when all schemas are
-
-    def read(self, value: Any, look: Examination) -> Any:
-        """The value as one of the types."""
-        judged = zip(self.shapes, self.judged(), strict=True)
-        fitting = (shape for shape, node in judged if not look.at(node, value)[1])
-        return convert(value, next(fitting, self.shapes[-1]), look)
-
-
-@attrs.frozen
-class Values:
-    """Members by the JSON values that are written for them."""
-
-    hint: Any
-    values: list[Any]
-    members: dict[str, Any]
-
-    def read(self, value: Any, look: Examination) -> Any:
-        """The member of a value."""
-        return self.members[identity(value)]
-
-
-@attrs.define
-class Alias:
-    """A type that has a name, by which it may hold itself."""
-
-    name: str
-    shape: Any = None
-
-    def read(self, value: Any, look: Examination) -> Any:
-        """The value as the type that is named."""
-        return convert(value, self.shape, look)
-
-
-@attrs.frozen
-class Model:
-    """A class of pydantic's, or a hint with notes of its own, which it describes and checks itself."""
-
-    cls: Any
-    adapter: Any
-
-    def read(self, value: Any, look: Examination) -> Any:
-        """An instance. Raises ValueError in the model's words."""
-        from pydantic import ValidationError
-
-        try:
-            return self.adapter.validate_json(msgspec.json.encode(value))
-        except ValidationError as error:
-            told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ") for one in error.errors()]
-            raise ValueError("; ".join(told)) from error
-
-
-@attrs.frozen
-class Tested:
-    """A type whose values must pass tests that are no limits."""
-
-    shape: Any
-    tests: list[Callable[[Any], object]]
-
-    def read(self, value: Any, look: Examination) -> Any:
-        """The value. Raises ValueError for one that does not pass."""
-        made = convert(value, self.shape, look)
-        for test in self.tests:
-            if not test(made):
-                raise ValueError(f"{show(value)} does not pass {named(test)}")
-        return made
-
-
 # --- from hints to shapes ---------------------------------------------------------------------------------
 
 
@@ -192,21 +76,21 @@ class Shapes:
 
     def field(self, hint: Any, default: Any) -> Any:
         """The shape of a field or parameter; one whose default is None takes None."""
-        return self.of(_either([hint, None]) if default is None else hint)
+        return self.of(either([hint, None]) if default is None else hint)
 
     def of(self, hint: Any) -> Any:
         """The shape of a hint. Raises NoSchema, or what msgspec or typing say of it."""
         origin, parts = typing.get_origin(hint), typing.get_args(hint)
         if origin is Annotated:
             return self._noted(hint, list(flat(parts[1:])))
-        if origin in (typing.Final, Required, NotRequired):
+        if origin is typing.Final or is_qualifier(origin):
             return self.of(parts[0])
         if origin is Literal:
             return self._literal(hint, parts)
         if origin in (Union, types.UnionType):
             return self._union([self.of(one) for one in parts if one is not msgspec.UnsetType])
         if isinstance(hint, TypeVar):
-            return self.of(_either(hint.__constraints__ or [hint.__bound__ or Any]))
+            return self.of(either(hint.__constraints__ or [hint.__bound__ or Any]))
         if isinstance(hint, dataclasses.InitVar):
             return self.of(hint.type)
         if hasattr(hint, "__supertype__"):  # a NewType
@@ -247,7 +131,7 @@ class Shapes:
 
     def _record(self, hint: Any, cls: Any) -> Any:
         if hint not in self._made:
-            record = Record(cls, is_listed(cls))
+            record = Record(cls, is_listed(cls), hint)
             self._made[hint] = StandIn(cls.__name__, record)
             record.fill(self._fields(hint, cls))
         return self._made[hint]
@@ -277,7 +161,7 @@ class Shapes:
 
     def _union(self, shapes: list[Any]) -> Any:
         if _is_told_apart(shapes):
-            return _either(shapes)
+            return either(shapes)
         return StandIn("Union", Forms(shapes, functools.cache(lambda: self.judge(shapes))))
 
 
@@ -308,10 +192,6 @@ def _kinds(info: mi.Type) -> list[Any]:
     if isinstance(info, mi.CollectionType):
         return [list]
     return [int] if info == mi.IntType() else _KINDS.get(type(info), [str])
-
-
-def _either(hints: Iterable[Any]) -> Any:
-    return Union[tuple(hints)]  # noqa: UP007  known only now
 
 
 def as_set(values: Iterable[Any]) -> frozenset[tuple[type, Any]]:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Annotated, Any, NoReturn, NotRequired
 
 import attrs
@@ -17,9 +17,10 @@ from msgspec import NODEFAULT
 from loopmachine.errors import InvalidTool
 from loopmachine.tools.classes import fresh
 from loopmachine.tools.context import Context
+from loopmachine.tools.makers import lean
 from loopmachine.tools.notes import NoSchema
 from loopmachine.tools.standins import hook
-from loopmachine.tools.texts import parsed
+from loopmachine.tools.texts import parsed, written
 from loopmachine.tools.types import Types
 
 
@@ -37,6 +38,7 @@ class Signature:
     contexts: tuple[str, ...] = ()  #: parameters that get the Context
     positional: tuple[str, ...] = ()  #: parameters that take no keyword, in order
     defaults: Mapping[str, Callable[[], Any]] = attrs.field(factory=dict)  #: those that Python can't fill in well
+    shapes: Mapping[str, Any] = attrs.field(factory=dict)  #: of the parameters, where classes may refuse their values
 
     def bind(self, checked: str, context: Context) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of one call, nothing of which is shared with another."""
@@ -59,7 +61,7 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
     description, texts = docstring(function)
     local, scope = _scopes(inspect.unwrap(_plain(function)), names or {})
     maker = Types({**(names or {}), **local})
-    properties, fields, required, contexts, positional = {}, {}, [], [], []
+    properties, shapes, required, contexts, positional = {}, {}, [], [], []
     defaults: dict[str, Callable[[], Any]] = {}
     for parameter, hint in _parameters(function, name, local, scope):
         if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -68,21 +70,20 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
             contexts.append(parameter.name)
             continue
         default = NODEFAULT if parameter.default is parameter.empty else parameter.default
-        shape, properties[parameter.name] = _told(maker, hint, name, parameter.name, texts, default)
+        shapes[parameter.name], properties[parameter.name] = _told(maker, hint, name, parameter.name, texts, default)
         if default is NODEFAULT:
             required.append(parameter.name)
-            fields[parameter.name] = shape
         else:
-            fields[parameter.name] = NotRequired[shape]
             defaults |= _filled_in(parameter, name)
     whole = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return Signature(
         description,
         whole | ({"$defs": maker.defs} if maker.defs else {}),
-        _decoder(fields),
+        _decoder(shapes, required),
         tuple(contexts),
         tuple(positional),
         defaults,
+        shapes,
     )
 
 
@@ -116,8 +117,17 @@ def name_of(function: Any) -> str:
 
 
 def docstring(function: Any) -> tuple[str, dict[str, str]]:
-    """The description in a docstring, and the text of each parameter (Google, NumPy or Sphinx style)."""
-    return parsed(inspect.getdoc(_below_partials(function)))
+    """The description in a docstring, and the text of each parameter (Google, NumPy or Sphinx style).
+
+    Of a callable object that of its ``__call__``; if there is none the description of its class, whose parameters are
+    those of its constructor.
+    """
+    own = _below_partials(function)
+    called = type(own).__call__
+    if not inspect.isfunction(called) or "__doc__" in getattr(own, "__dict__", {}):
+        return parsed(inspect.getdoc(own))
+    said = called.__doc__
+    return parsed(said) if said else (parsed(written(type(own)))[0], {})
 
 
 # --- the parameters -----------------------------------------------------------------------------------------
@@ -194,8 +204,9 @@ def _refuse(name: str, parameter: str, why: str) -> NoReturn:
     raise InvalidTool(f"{name}: parameter {parameter}: {why}")
 
 
-def _decoder(fields: dict[str, Any]) -> Callable[[str], dict[str, Any]]:
-    shape: Any = typing.TypedDict("Arguments", fields)  # type: ignore[misc]  # its fields are known only now
+def _decoder(fields: Mapping[str, Any], required: Container[str]) -> Callable[[str], dict[str, Any]]:
+    held = {name: lean(one) if name in required else NotRequired[lean(one)] for name, one in fields.items()}
+    shape: Any = typing.TypedDict("Arguments", held)  # type: ignore[misc]  # its fields are known only now
     decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(shape, dec_hook=hook)
     return decoder.decode
 

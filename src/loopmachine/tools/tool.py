@@ -59,7 +59,7 @@ class Tool:
             "input_schema": schema,
             "signature": known,
             "is_async": signatures.is_async(self.handler),
-            "arguments": Arguments(self.name, schema, known.typed),
+            "arguments": Arguments(self.name, schema, known.typed, known.shapes),
         }.items():
             object.__setattr__(self, field, value)
 

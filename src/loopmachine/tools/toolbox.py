@@ -13,13 +13,13 @@ from loopmachine.frozen import freeze, thaw
 from loopmachine.kinds import CALLS
 from loopmachine.records import Call, CallResult, Turn
 from loopmachine.rules import free_id
-from loopmachine.tools.arguments import refusal
 from loopmachine.tools.context import CancelToken, Context
+from loopmachine.tools.refusals import refusal
 from loopmachine.tools.results import COMMON, block_items, fitted, in_blocks, result_text
 from loopmachine.tools.results import error_text as told
 from loopmachine.tools.timeouts import timed
 from loopmachine.tools.tool import Tool
-from loopmachine.tools.words import listed, near, quoted, said_by
+from loopmachine.tools.words import a, listed, near, quoted, said_by
 
 ErrorText = str | Callable[[Exception], str]
 _logger = logging.getLogger("loopmachine")
@@ -93,7 +93,7 @@ class Toolbox:
         tool = self._tools.get(name)
         if tool is None:
             names = list(self._tools)
-            problem = f"there is no tool named {quoted(name)}{near(name, names)}; known tools: {listed(names)}"
+            problem = f"there is no tool named {quoted(name)}; known tools: {listed(names)}{near(name, names)}"
             return Call(own, name, text, step=step, place=place, problem=problem)
         checked, problem = tool.arguments.check(text)
         asks = tool.needs_approval
@@ -120,7 +120,7 @@ class Toolbox:
             answer = asks(_defaults(tool.input_schema) | thaw(checked))
             if isinstance(answer, bool):
                 return answer
-            became = f"returned a {type(answer).__name__}, not True or False"
+            became = f"returned {a(type(answer))}, not True or False"
         except Exception as error:
             became = f"raised {type(error).__name__}: {said_by(error)}"
         self._warn(f"needs_approval of {tool.name} {became}; the call waits for approval")

@@ -1,7 +1,8 @@
 """From Python types to JSON Schema, over what msgspec says of their shapes.
 
 Unlike msgspec's own schemas: values keep the order of the source, names that are not known are refused (msgspec
-would drop them without a word), a ``datetime`` has a zone, and an enum has its type.
+would drop them without a word), a ``datetime`` and a ``time`` have a zone unless the hint says that they have none
+(``Meta(tz=False)``, ``Timezone(None)``, pydantic's ``NaiveDatetime``), and an enum has its type.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
 from loopmachine.tools.compiling import Compiler, compiled
-from loopmachine.tools.modelling import branches, closed, renamed
+from loopmachine.tools.makers import Alias, Forms, Model, Record, Tested, Values
+from loopmachine.tools.modelling import branches, closed, described, renamed
 from loopmachine.tools.nodes import Node, accepts
 from loopmachine.tools.notes import NoSchema
-from loopmachine.tools.shapes import Alias, Forms, Model, Record, Shapes, Tested, Values, as_set, holds, plain, within
+from loopmachine.tools.shapes import Shapes, as_set, holds, plain, within
 from loopmachine.tools.standins import StandIn
-from loopmachine.tools.texts import parsed
+from loopmachine.tools.texts import parsed, written
 
 Schema = dict[str, Any]
 
@@ -171,7 +173,7 @@ class Types:
     def _model(self, model: Model) -> Schema:
         """A model's own schema. Its parts go by other names than it gives them where those are taken."""
         if id(model) not in self._models:
-            schema: Schema = closed(model.adapter.json_schema(ref_template=f"{_DEFS}{{model}}"))
+            schema: Schema = closed(described(model.adapter, f"{_DEFS}{{model}}"))
             parts = schema.pop("$defs", {})
             if branches(schema, parts):
                 raise NoSchema(
@@ -229,7 +231,7 @@ def _leaf(info: mi.Type) -> Schema:
     if isinstance(info, mi.DateTimeType):
         return {"type": "string"} if info.tz is False else {"type": "string", "format": "date-time"}
     if isinstance(info, mi.TimeType):
-        return {"type": "string", "format": "time" if info.tz else "partial-time"}
+        return {"type": "string", "format": "partial-time" if info.tz is False else "time"}
     if type(info) not in _LEAVES:
         raise NoSchema(f"a value of {type(info).__name__.removesuffix('Type').lower()} can't be written as JSON")
     return _LEAVES[type(info)]
@@ -273,9 +275,6 @@ def _enum(values: Iterable[Any], cls: Any = None) -> Schema:
 
 
 def _said_of(cls: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """The description that a class was given, not the one that dataclasses write, and the texts of its fields."""
-    text = getattr(cls, "__dict__", {}).get("__doc__") or ""
-    if text.startswith(f"{getattr(cls, '__name__', '')}(") or text == "An enumeration.":
-        return {}, {}
-    description, texts = parsed(text)
+    """The description that a class was given, and the texts of its fields."""
+    description, texts = parsed(written(cls))
     return {"description": " ".join(description.split())} if description else {}, texts

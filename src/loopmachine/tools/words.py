@@ -60,6 +60,11 @@ def listed(names: Iterable[str]) -> str:
     return (", ".join(every[:LISTED]) or "none") + more
 
 
+def a(kind: type) -> str:
+    """A type by its name, with its article."""
+    return f"{'an' if kind.__name__[0] in 'aeiouAEIOU' else 'a'} {kind.__name__}"
+
+
 def near(name: str, known: Sequence[str]) -> str:
     """ "; did you mean 'x'?" for the nearest of the known names, blank where none is near."""
     if len(name) > NEAR or not known:

@@ -1,0 +1,196 @@
+"""What stand-ins stand for: each makes typed values of plain JSON ones.
+
+A class is made by calling it, so that its defaults, converters and validators are its own. Where it has none of those
+and msgspec makes the same of it, that is left to msgspec.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Literal, Union
+
+import attrs
+import msgspec
+from msgspec import NODEFAULT, UNSET
+from msgspec import inspect as mi
+
+from loopmachine.tools.classes import runs_nothing
+from loopmachine.tools.nodes import Examination, Node
+from loopmachine.tools.notes import named
+from loopmachine.tools.reading import identity
+from loopmachine.tools.standins import convert
+
+
+@attrs.frozen
+class Field:
+    """A field of a record: what the constructor calls it (blank: nothing), its name in JSON, and its shape."""
+
+    argument: str
+    name: str
+    shape: Any
+    default: Any = NODEFAULT
+    anew: Callable[[], Any] | None = None  #: makes a default that one instance could change for another
+
+    @property
+    def required(self) -> bool:
+        """It has no default."""
+        return self.default is NODEFAULT
+
+
+@attrs.define
+class Record:
+    """A class, read from an object, or from a list where its fields have places."""
+
+    cls: Any
+    listed: bool
+    hint: Any
+    fields: list[Field] = attrs.field(factory=list)
+    lean: bool = False  #: msgspec makes the same of it
+    _given: Any = None  #: a struct of what JSON gives of it
+    _arguments: list[str] = attrs.field(factory=list)  #: of the fields of that, in order
+    _shared: list[tuple[str, Callable[[], Any]]] = attrs.field(factory=list)  #: makes defaults that must not be shared
+
+    def fill(self, fields: Iterable[Field]) -> None:
+        """Take the fields, which may hold the class itself."""
+        self.fields = list(fields)
+        self._arguments = [one.argument for one in self.fields]
+        self._shared = [(one.argument, one.anew) for one in self.fields if one.anew is not None]
+        names = {f"f{place}": one.name for place, one in enumerate(self.fields)}
+        held = [
+            (name, lean(one.shape), *([] if one.required else [UNSET]))
+            for name, one in zip(names, self.fields, strict=True)
+        ]
+        self.lean = runs_nothing(self.cls) and _reads_alike(self.hint, self.fields)
+        self._given = msgspec.defstruct("Given", held, kw_only=True, array_like=self.listed, rename=names)
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """An instance, made by the class itself."""
+        given = zip(self._arguments, msgspec.structs.astuple(convert(value, self._given, look)), strict=True)
+        named = {argument: held for argument, held in given if held is not UNSET and argument}
+        for argument, anew in self._shared:
+            if argument not in named:
+                named[argument] = anew()
+        return self.cls(**named)
+
+
+def lean(shape: Any) -> Any:
+    """The shape with the classes themselves where msgspec makes the same of them, and makes it faster."""
+    kind, origin, parts = getattr(shape, "kind", None), typing.get_origin(shape), typing.get_args(shape)
+    if isinstance(kind, Record) and kind.lean:
+        return kind.hint
+    if origin is Annotated:
+        return Annotated[(lean(parts[0]), *shape.__metadata__)]
+    if origin in (Union, types.UnionType):
+        return either(map(lean, parts))
+    return origin[tuple(map(lean, parts))] if parts and origin is not Literal else shape
+
+
+def _reads_alike(hint: Any, fields: Sequence[Field]) -> bool:
+    """Whether msgspec reads the fields of a class as their shapes say, and makes anew what must not be shared."""
+    try:
+        theirs: tuple[mi.Field, ...] = mi.type_info(hint).fields  # type: ignore[attr-defined]  # or it raises
+        told = [(one.encode_name, one.required, one.type) for one in theirs]
+        made = {one.encode_name for one in theirs if one.default_factory is not NODEFAULT}
+        anew = {one.name for one in fields if one.anew is not None}
+        return anew <= made and told == [(one.name, one.required, mi.type_info(lean(one.shape))) for one in fields]
+    except Exception:  # a class that it can't read
+        return False
+
+
+@attrs.frozen
+class Forms:
+    """A union: a value is read as the first of its types that takes it unchanged, 1.0 not made 1."""
+
+    shapes: list[Any]
+    judged: Callable[[], list[Node]]  #: the nodes of the shapes, known when all schemas are
+
+    def chosen(self, value: Any, look: Examination) -> Any:
+        """The type that takes the value."""
+        judged = zip(self.shapes, self.judged(), strict=True)
+        return next((shape for shape, node in judged if _keeps(node, value, look)), self.shapes[-1])
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """The value as one of the types."""
+        return convert(value, self.chosen(value, look), look)
+
+
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def _keeps(node: Node, value: Any, look: Examination) -> bool:
+    taken, faults = look.at(node, value)
+    return not faults and (taken is value or _sorted(taken) == _sorted(value))
+
+
+@attrs.frozen
+class Values:
+    """Members by the JSON values that are written for them."""
+
+    hint: Any
+    values: list[Any]
+    members: dict[str, Any]
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """The member of a value."""
+        return self.members[identity(value)]
+
+
+@attrs.define
+class Alias:
+    """A type that has a name, by which it may hold itself."""
+
+    name: str
+    shape: Any = None
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """The value as the type that is named."""
+        return convert(value, self.shape, look)
+
+
+@attrs.frozen
+class Model:
+    """A class of pydantic's, or a hint with notes of its own, which it describes and checks itself."""
+
+    cls: Any
+    adapter: Any
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """An instance. Raises ValueError in the model's words."""
+        from pydantic import ValidationError
+
+        try:
+            return self.adapter.validate_json(msgspec.json.encode(value))
+        except ValidationError as error:
+            told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ") for one in error.errors()]
+            raise ValueError("; ".join(told)) from error
+
+
+def details(error: BaseException) -> list[tuple[tuple[str | int, ...], Any, str]]:
+    """What pydantic said in an error that a Model raised: each place, with what stands there, and what is wrong."""
+    told: Any = error
+    while not hasattr(told, "errors"):
+        told = told.__cause__
+    return [(one["loc"], one["input"], one["msg"]) for one in told.errors()]
+
+
+@attrs.frozen
+class Tested:
+    """A type whose values must pass tests that are no limits."""
+
+    shape: Any
+    tests: list[Callable[[Any], object]]
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """The value. Raises ValueError for one that does not pass."""
+        made = convert(value, self.shape, look)
+        for test in self.tests:
+            if not test(made):
+                raise ValueError(f"it does not pass {named(test)}")
+        return made
+
+
+def either(hints: Iterable[Any]) -> Any:
+    """The union of hints or shapes."""
+    return Union[tuple(hints)]  # noqa: UP007  known only now

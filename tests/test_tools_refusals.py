@@ -1,0 +1,182 @@
+"""What classes refuse of values that their schemas take: a line for each place, with the value that stands there."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, Optional
+
+import annotated_types
+import attrs
+import msgspec
+import pydantic
+import pytest
+from msgspec import Meta
+from typing_extensions import TypeAliasType
+
+from loopmachine.tools import Tool
+from loopmachine.tools.refusals import refusal
+
+SAID = "f was not called; its arguments don't fit:\n"
+
+
+@dataclasses.dataclass
+class Even:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n % 2:
+            raise ValueError(f"{self.n} is odd")
+
+
+class Pair(NamedTuple):
+    left: Even
+    right: Even | None = None
+
+
+@attrs.frozen
+class Box:
+    items: list[Even]
+    width: int = attrs.field(default=1, validator=attrs.validators.gt(0))
+
+
+@dataclasses.dataclass
+class Mute:
+    n: int
+
+    def __post_init__(self) -> None:
+        raise KeyError("mute")
+
+
+class Order(pydantic.BaseModel):
+    price: int
+    lines: list[int | None] = []
+    names: dict[str, str] = {}
+
+    @pydantic.field_validator("price")
+    @classmethod
+    def is_low(cls, price: int) -> int:
+        if price > 9:
+            raise ValueError("too dear")
+        return price
+
+    @pydantic.field_validator("names", "lines")
+    @classmethod
+    def is_short(cls, held: Any) -> Any:
+        if len(held) > 1:
+            raise ValueError("too many")
+        return held
+
+
+class Basket(pydantic.BaseModel):
+    one: Order | int
+
+
+class Whole(pydantic.BaseModel):
+    n: int
+
+    @pydantic.model_validator(mode="after")
+    def is_small(self) -> Whole:
+        raise ValueError("never")
+
+
+Odd = {"n": 3}
+Fine = {"n": 2}
+ODD = '{"n": 3} is refused: 3 is odd'
+Evens = TypeAliasType("Evens", "list[Evens] | Even")
+YEARS = "is refused: Only units 'D', 'H', 'M', and 'S' are supported when parsing ISO8601 durations"
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "told"),
+    [
+        (Even, Odd, [f"v: {ODD}"]),
+        (Optional[Even], Odd, [f"v: {ODD}"]),  # noqa: UP045  the other way to write it
+        (Even | None, Odd, [f"v: {ODD}"]),
+        (Even | str | float, Odd, [f"v: {ODD}"]),
+        (list[Even], [Odd, Fine, Odd], [f"v[0]: {ODD}", f"v[2]: {ODD}"]),
+        (Annotated[list[Even], Meta(max_length=3)], [Fine, Odd], [f"v[1]: {ODD}"]),
+        (list[Even] | dict[str, Even] | None, [Odd], [f"v[0]: {ODD}"]),
+        (list[Even] | dict[str, Even] | None, {"a": Odd}, [f"v.a: {ODD}"]),
+        (Mapping[str, list[Even]], {"a": [Odd], "b c": [Odd]}, [f"v.a[0]: {ODD}", f"v['b c'][0]: {ODD}"]),
+        (tuple[Even, ...], [Fine, Odd], [f"v[1]: {ODD}"]),
+        (tuple[int, Even], [1, Odd], [f"v[1]: {ODD}"]),
+        (Pair, [Odd, Odd], [f"v[0]: {ODD}", f"v[1]: {ODD}"]),
+        (Pair, [Odd], [f"v[0]: {ODD}"]),
+        (Box, {"items": [Odd, Fine], "width": -1}, [f"v.items[0]: {ODD}"]),
+        (
+            Box,
+            {"items": [Fine], "width": -1},
+            ['v: {"items": [{"n": 2}], "width": -1} is refused: \'width\' must be > 0: -1'],
+        ),
+        (Evens, [[Odd], Fine], [f"v[0][0]: {ODD}"]),
+        (Annotated[list[Even], annotated_types.Predicate(bool)], [Odd], [f"v[0]: {ODD}"]),
+        (Annotated[list[Even], annotated_types.Predicate(bool)], [], ["v: [] is refused: it does not pass bool"]),
+        (Mute, Odd, ["v: {\"n\": 3} is refused: KeyError: 'mute'"]),
+        (
+            list[Order],
+            [{"price": 10, "lines": [1, None], "names": {}}, {"price": 1, "names": {"a": "b", "c": "d"}}],
+            [
+                "v[0].price: 10 is refused: Value error, too dear",
+                "v[0].lines: [1, null] is refused: Value error, too many",
+                'v[1].names: {"a": "b", "c": "d"} is refused: Value error, too many',
+            ],
+        ),
+        (
+            Basket,
+            {"one": {"price": 10}},
+            [
+                "v.one.price: 10 is refused: Value error, too dear",
+                'v.one: {"price": 10} is refused: Input should be a valid integer',
+            ],
+        ),
+        (Whole | None, Odd, ['v: {"n": 3} is refused: Value error, never']),
+        (list[datetime.timedelta], ["P1D", "P1Y"], [f'v[1]: "P1Y" {YEARS}']),
+        (list[float], [10**400, 1.5], [f"v[0]: 1{'0' * 76}... is refused: Number out of range"]),
+    ],
+)
+def test_each_place_is_told_with_its_value(hint: Any, value: Any, told: list[str]) -> None:
+    """The parts that a class refuses are told, and only where they are right the whole that holds them."""
+
+    def f(v: Any) -> None: ...
+
+    f.__annotations__["v"] = hint
+    checked, said = Tool.of(f).arguments.check(json.dumps({"v": value}))
+    assert (checked, said) == (None, SAID + "\n".join(f"- {one}" for one in told))
+
+
+def test_all_parameters_are_told_of() -> None:
+    """One that is refused hides no other; twenty are told, and that there may be more."""
+
+    def f(a: Even, b: list[Even], c: int = 1) -> None: ...
+
+    tool = Tool.of(f)
+    several, many = ({"a": Odd, "b": [Odd] * count, "c": 1} for count in (1, 30))
+    told = [tool.arguments.check(json.dumps(given))[1].removeprefix(SAID).split("\n") for given in (several, many)]
+    assert told == [
+        [f"- a: {ODD}", f"- b[0]: {ODD}"],
+        [f"- a: {ODD}", *[f"- b[{place}]: {ODD}" for place in range(19)], "- and there may be more"],
+    ]
+
+
+def test_a_refusal_says_where_each_class_stands_in_the_other() -> None:
+    """Places that classes tell of one another are put together; names that are no text say that they are names."""
+    told = [
+        refusal(msgspec.ValidationError(said))
+        for said in (
+            "too few",
+            "too few - at `$`",
+            "too few - at `$.a[0].b`",
+            "too few - at `$.b` - at `$.a[0]`",
+            "no whole number - at `key` in `$.a`",
+        )
+    ]
+    assert told == [
+        "the arguments: too few",
+        "the arguments: too few",
+        "a[0].b: too few",
+        "a[0].b: too few",
+        "a: no whole number",
+    ]
