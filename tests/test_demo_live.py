@@ -241,6 +241,21 @@ WRITTEN = [
     "<function=get_ticket>",
     "[TOOL_CALLS]get_ticket",
     "<|python_tag|>get_ticket",
+    '<function_calls><invoke name="get_ticket"></invoke>',
+    '<x:invoke\nname="get_ticket">',
+    '<|channel|>commentary to=functions.get_ticket <|constrain|>json<|message|>{"id":"T-1"}',
+    'get_ticket(ticket_id="T-1")',
+    "I look.\n```python\n  [get_ticket(ticket_id = 'T-1'), propose_label(",
+    'get_ticket("T-1")',
+    "Well:\n`get_ticket();`\n",
+]
+#: Answers that speak of a call.
+SPOKEN = [
+    'I asked get_ticket(ticket_id="T-1") and proposed billing.',
+    "T-1 (see get_ticket) is proposed.",
+    "get_ticket(ticket_id == 5) is not what I called.",
+    "get_ticket() brought the ticket.",
+    "It went over <|channel|>final<|message|> to=you.",
 ]
 
 
@@ -250,6 +265,13 @@ def test_a_call_that_is_written_as_text_is_seen(text: str, capsys: Told) -> None
     code, _ = served(text)
     wanted = f"loopmachine: m1 wrote a call as text, which no tool sees: {TEMPLATE}\n"
     assert (code, capsys.readouterr().err) == (1, wanted)
+
+
+@pytest.mark.parametrize("text", SPOKEN)
+def test_a_call_that_an_answer_speaks_of_is_none(text: str, capsys: Told) -> None:
+    """The run is answered, and nothing is advised."""
+    code, _ = served(text)
+    assert (code, capsys.readouterr().err) == (0, "")
 
 
 @every_stream

@@ -19,7 +19,7 @@ from loopmachine.records import Failure
 from loopmachine.testing import DROP, ProviderError, StreamScript, wire_server
 from loopmachine.testing.providers import provider_of
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES
-from tests.sdks import MAKERS, Way, client_of, every_maker, every_streamed_way, every_way, failed, ran
+from tests.sdks import MAKERS, WAYS, Way, client_of, every_maker, every_streamed_way, every_way, failed, ran
 
 WIRES = dict(zip(MAKERS, [OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI], strict=True))
 #: Statuses, and whether asking again may help.
@@ -52,6 +52,15 @@ def test_a_gateways_page_is_told_by_its_status(way: Way) -> None:
     with wire_server(ProviderError(502, body=b"<html>Bad gateway</html>")) as server:
         told = failed(way, server.url)
     assert told == Failure("http_502", "<html>Bad gateway</html>", True)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way.maker != "google"], ids=str)
+@pytest.mark.parametrize(("detail", "says"), [("Not so", "Not so"), ([{"msg": "No."}], "[{'msg': 'No.'}]")])
+def test_the_detail_that_a_gateway_tells_is_what_it_said(way: Way, detail: Any, says: str) -> None:
+    """As servers made with FastAPI answer, which is not how the provider does."""
+    with wire_server(ProviderError(422, body=json.dumps({"detail": detail}).encode())) as server:
+        told = failed(way, server.url)
+    assert told == Failure("http_422", says, False)
 
 
 @every_way
@@ -104,6 +113,29 @@ def test_a_chunk_that_is_no_json_is_malformed(way: Way) -> None:
     with wire_server(StreamScript("Well, ", b"data: {no json\n\n")) as server:
         told = failed(way, server.url)
     assert (told.code, told.retryable) == ("stream_malformed", True)
+
+
+#: Errors in a stream that Google's SDK falls over, and what they are.
+ODD: list[tuple[Any, tuple[str, str, bool]]] = [
+    ({"error": {"code": "overloaded", "message": "later"}}, ("overloaded", "later", True)),
+    ({"error": {"code": "bad_thing", "message": "no"}}, ("bad_thing", "no", False)),
+    ({"error": {"message": "no"}}, ("error", "no", False)),
+    ({"error": "boom"}, ("error", "boom", False)),
+    ({"candidates": [5]}, ("stream_malformed", "what the server sent can't be read: TypeError: ", True)),
+]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("before", [(), ("Well, ",)], ids=["at once", "later"])
+@pytest.mark.parametrize(("chunk", "expected"), ODD)
+def test_an_error_that_googles_sdk_can_not_read(
+    chunk: Any, expected: tuple[str, str, bool], before: tuple[str, ...], asynchronous: bool
+) -> None:
+    """It is the provider's all the same, with its code; a chunk of no shape is malformed."""
+    script = StreamScript(*before, b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n")
+    with wire_server(script) as server:
+        told = failed(Way("google", asynchronous, True), server.url)
+    assert (told.code, told.message[: len(expected[1])], told.retryable) == expected
 
 
 @every_maker

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import anthropic
@@ -16,6 +17,7 @@ import httpx2
 import openai
 import pytest
 from google import genai
+from google.genai import types
 
 from loopmachine import (
     ANTHROPIC,
@@ -175,6 +177,15 @@ def test_what_google_sent_goes_back_as_it_came(stream: bool) -> None:
     with wire_server(data if stream else reply, "done") as server:
         assert ran(Way("google", False, stream), server.url).answered
     assert server.requests[1].body["contents"][1]["parts"] == [part]
+
+
+@pytest.mark.parametrize("schema", [{"parameters_json_schema": SCHEMA}, {"parameters": {"type": "OBJECT"}}, {}])
+def test_what_googles_sdk_sends_by_itself_is_accepted(schema: dict[str, Any]) -> None:
+    """``wire_server`` takes a function with a schema, in the spelling of the SDK's own types, and without one."""
+    declared = types.Tool(function_declarations=[types.FunctionDeclaration(name="look", description="d", **schema)])
+    with wire_server("done") as server, closing(client_of("google", server.url)) as client:
+        config = types.GenerateContentConfig(tools=[declared])
+        assert client.models.generate_content(model="m1", contents="go", config=config).text == "done"
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from loopmachine import Budget, CancelToken, Policy
+from loopmachine import Budget, CancelToken, Policy, run_async
 from loopmachine.events import ModelReplied
 from loopmachine.testing import CUT, DROP, ProviderError, StreamScript, call, calls, thinking, wire_server
 from loopmachine.testing.providers.base import SIGNATURE
 from loopmachine.testing.script import Ending
 from loopmachine.wire import Delta
-from tests.sdks import STREAMED, WAYS, Way, every_streamed_way, every_way, ran
+from tests.sdks import STREAMED, WAYS, Way, async_client_of, every_streamed_way, every_way, model_of, ran
 
 LOOK = StreamScript(thinking("Hm."), "I look.", call("c1", "look", n=1), call("c2", "look", n=2))
 
@@ -169,6 +172,43 @@ def test_a_plain_callable_cancels_a_stream_between_its_chunks(way: Way) -> None:
     failure = result.snapshot.failure
     assert failure is not None
     assert (result.status, failure.code, closed) == ("cancelled", "cancelled", True)
+
+
+#: A chunk that can't be read.
+BROKEN = {
+    "openai_chat": b'data: {"choices": 5}\n\n',
+    "openai_responses": b'data: {"type": "response.output_item.added", "item": 5}\n\n',
+    "anthropic": b'data: {"type": "content_block_delta"}\n\n',
+    "google": b'data: {"candidates": [5]}\r\n\r\n',
+}
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nothing is collected meanwhile."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("way", [way for way in STREAMED if way.asynchronous], ids=str)
+@pytest.mark.parametrize("end", ["a cancel that is told by a callable", "a broken chunk", "a broken chunk at once"])
+def test_an_async_stream_that_is_left_is_closed_at_once(way: Way, end: str) -> None:
+    """While its client is used on and nothing is collected: the connection is not left to whatever ends it later."""
+    told: list[str] = []
+    broken = [BROKEN[way.maker]] if "broken" in end else []
+    script = StreamScript(*broken if "once" in end else ["Well, ", *broken], "so ", threading.Event())
+
+    async def left() -> bool:
+        client = async_client_of(way.maker, server.url)
+        model = model_of(way, client, on_delta=lambda delta: told.append(delta.text), timeout=60)
+        result = await run_async(model, "go", cancel=None if broken else lambda: bool(told))
+        assert result.status == ("model_error" if broken else "cancelled")
+        return await asyncio.to_thread(server.requests[0].closed_by_client.wait, 30)
+
+    with wire_server(script) as server:
+        assert asyncio.run(left())
 
 
 @pytest.mark.parametrize("way", [way for way in STREAMED if not way.asynchronous], ids=str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -295,6 +296,15 @@ def test_what_happens_in_a_stream_happens_there(kind: Kind) -> None:
         ([["One."]], PLAIN, TypeError, "ScriptedModel: turn 0 must be .*, not list"),
         ([{"kind": "oops"}], GEMINI, ValueError, "ScriptedModel: turn 0: kind: it must be one of 'final', 'text', "),
         ([StreamScript("One.")], PLAIN, ValueError, "ScriptedModel: turn 0: wire: no provider speaks <wire plain>"),
+        *(
+            (
+                ["One.", one, "Two."],
+                PLAIN,
+                TypeError,
+                "ScriptedModel: turn 1 must be .*, not an async function, which no",
+            )
+            for one in (asyncio.sleep, partial(asyncio.sleep, 0))
+        ),
         (["One.", bool], PLAIN, TypeError, "ScriptedModel: turn 1 must be .*, not type"),
         (["One.", CancelToken()], PLAIN, ValueError, "ScriptedModel: what happens stands in front of a turn, and none"),
     ],

@@ -89,6 +89,11 @@ FUNCTION = {"type": "function_call", "call_id": "a", "name": "look"}
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": "1"}
 
 
+USES = [{"type": "tool_use", "id": one, "name": "look", "input": {}} for one in "ab"]
+BROUGHT = [{"type": "tool_result", "tool_use_id": one, "content": "1"} for one in "ab"]
+HURRY = {"type": "text", "text": "Hurry."}
+
+
 def gemini(*parts: dict[str, Any]) -> dict[str, Any]:
     """A content of Gemini."""
     return {"role": "user", "parts": list(parts)}
@@ -121,6 +126,13 @@ def gemini(*parts: dict[str, Any]) -> dict[str, Any]:
             ],
             "messages[1]: the result 'a' (see) answers no call that waits for one",
         ),
+        *(
+            (
+                [{"role": "assistant", "content": [USES[0], USES[1]]}, {"role": "user", "content": list(blocks)}],
+                f"messages[1]: in front of the result {late!r} stands what is none, in the same message",
+            )
+            for late, *blocks in (("a", HURRY, *BROUGHT), ("b", BROUGHT[0], HURRY, BROUGHT[1]))
+        ),
     ],
 )
 def test_the_first_fault_is_named(messages: list[dict[str, Any]], fault: str) -> None:
@@ -150,8 +162,9 @@ def test_the_first_fault_is_named(messages: list[dict[str, Any]], fault: str) ->
             answers("a"),
         ],
         [ResponseFunctionToolCall(call_id="a", name="look", arguments="{}", type="function_call"), OUTPUT],
+        [{"role": "assistant", "content": [HURRY, *USES]}, {"role": "user", "content": [*BROUGHT, HURRY]}],
     ],
-    ids=["any order", "items between", "the SDK's spelling", "nonsense", "an SDK's message", "an SDK's item"],
+    ids=["any order", "items between", "the SDK's spelling", "nonsense", "a message", "an item", "text behind"],
 )
 def test_what_is_paired_passes(messages: list[Any]) -> None:
     """Results of one turn in any order, items of one turn among its calls, ids of an earlier turn, an SDK's objects."""

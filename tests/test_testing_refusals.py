@@ -158,6 +158,18 @@ REFUSED: list[tuple[Wire, Body, str]] = [
         {"tools": [{"functionDeclarations": [{"name": "a b"}]}]},
         "tools[0].functionDeclarations[0].name: it",
     ),
+    *(
+        (
+            GEMINI,
+            {"tools": [{"functionDeclarations": [{"name": "look", field: 5}]}]},
+            f"tools[0].functionDeclarations[0].{says}: it must be an object, not int",
+        )
+        for field, says in (
+            ("parameters", "parameters"),
+            ("parametersJsonSchema", "parametersJsonSchema"),
+            ("parameters_json_schema", "parametersJsonSchema"),
+        )
+    ),
 ]
 
 

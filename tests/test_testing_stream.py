@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -88,6 +89,11 @@ PIECE = "call(id, name, ...), thinking(text) or arguments(text), not "
             "item 1 must be text, a call, thinking or arguments, CUT, DROP, a ProviderError",
         ),
         ([StreamScript("It")], TypeError, "(a threading.Event, a CancelToken, a function), not StreamScript"),
+        (
+            [asyncio.sleep],
+            TypeError,
+            "(a threading.Event, a CancelToken, a function), not an async function, which nobo",
+        ),
         ([ValueError], TypeError, "(a threading.Event, a CancelToken, a function), not type"),
         ([{"kind": "thinking"}], ValueError, f"item 0 must be {PIECE}{{'kind': 'thinking'}}"),
         ([{"id": "a", "name": 5}], ValueError, f"item 0 must be {PIECE}{{'id': 'a', 'name': 5}}"),

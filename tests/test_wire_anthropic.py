@@ -125,7 +125,8 @@ def test_a_text_block_that_says_nothing_is_not_sent() -> None:
 
 def test_a_whole_message() -> None:
     """Text blocks are joined, tool_use blocks are the calls, stop reason and model are kept word for word."""
-    usage = {"input_tokens": 1, "cache_read_input_tokens": 268, "cache_creation_input_tokens": 3, "output_tokens": 9}
+    cached = {"cache_read_input_tokens": 268, "cache_creation_input_tokens": 3}
+    usage = {"input_tokens": 1, **cached, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}
     message = reply(
         THINKING,
         text("Let me "),
@@ -142,7 +143,7 @@ def test_a_whole_message() -> None:
         "Let me see.",
         (Call("toolu_1", "add", '{"a":1}'), Call("toolu_2", "look", "{}", place=1)),
         "tool_use",
-        Usage(input_tokens=272, output_tokens=9, cached_tokens=268, model="claude"),
+        Usage(input_tokens=272, output_tokens=9, cached_tokens=268, reasoning_tokens=4, model="claude"),
         turn.payload_text,
         "anthropic",
     )

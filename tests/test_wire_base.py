@@ -10,8 +10,10 @@ from typing import Any
 import attrs
 import pytest
 
+from loopmachine import Tool, run
 from loopmachine.history import Entry, History
 from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
+from loopmachine.requests import AskModel
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Encoded, Wire
 
 ADD = {
@@ -135,7 +137,7 @@ def test_what_is_sent_beside_the_history() -> None:
 
 
 @every_wire
-@pytest.mark.parametrize("system", [None, ""])
+@pytest.mark.parametrize("system", [None, "", " ", "\n\t"])
 def test_no_system_text_is_not_sent(wire: Wire, system: str | None) -> None:
     """Without a system text, or with a blank one, nothing stands for it."""
     assert wire.encode(History(), (), system) == Encoded([], [], None)
@@ -169,6 +171,31 @@ def test_an_entry_of_another_kind_is_refused(wire: Wire) -> None:
     assert PLAIN.entry(Aside("psst")) == [{"kind": "aside"}]
     with pytest.raises(TypeError, match="user messages, exchanges, notes and finals, not Remark"):
         wire.entry(Remark("hm"))
+
+
+@every_wire
+def test_half_characters_are_sent_as_the_mark_of_one_that_is_missing(wire: Wire) -> None:
+    """Everywhere in what is sent, by ``encode`` as to a model, and nowhere in the history; two halves are one again."""
+    half, mark, smile = "\ud800", "\ufffd", "\ud83d\ude00"
+    tool = Tool("look", f"Look {half}.", {"type": "object", "description": half}, lambda: "ok")
+    entries: list[Entry] = [UserMessage(f"Go {half}{smile} \\ud800."), Final(Turn(f"So {half}.")), UserMessage("And?")]
+    history, seen = History(entries), []
+
+    def model(messages: Any, tools: Any, ask: AskModel) -> Any:
+        seen.append(Encoded(list(messages), list(tools), ask.system))
+        return REPLIES[wire](f"Done {half}.", 0, None)
+
+    result = run(model, history=history, tools=[tool], system=f"Be {half}.", wire=wire)
+    told: list[Entry] = [UserMessage(f"Go {mark}\U0001f600 \\ud800."), Final(Turn(f"So {mark}.")), UserMessage("And?")]
+    schema = {"type": "object", "description": mark}
+    offered = [{"name": "look", "description": f"Look {mark}.", "input_schema": schema}]
+    sent_whole = wire.encode(History(told), offered, f"Be {mark}.")
+    given = [{"name": "look", "description": f"Look {half}.", "input_schema": schema | {"description": half}}]
+    assert seen == [wire.encode(history, given, f"Be {half}.")] == [sent_whole]
+    assert (result.text, list(result.history)[:3]) == (f"Done {half}.", list(history))
+    again = wire.encode(result.history).messages
+    json.dumps(again, ensure_ascii=False).encode()
+    assert f"Done {mark}." in json.dumps(again[-1], ensure_ascii=False)
 
 
 @every_wire

@@ -248,13 +248,13 @@ def test_both_spellings_are_read() -> None:
 
 
 def test_an_sdk_object_is_read_as_the_server_sent_it() -> None:
-    """A response of google-genai gives the turn that its JSON gives, its signature in the other base64."""
+    """A response of google-genai gives the turn that its JSON gives, its signature and its images as they came."""
     usage = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}
-    parts = [text("Hm."), function("add", {"some_key": None}, "f1", thoughtSignature=SIGNATURE)]
+    image = {"inlineData": {"mimeType": "image/png", "data": "+/+/"}}
+    parts = [text("Hm."), function("add", {"some_key": None}, "f1", thoughtSignature=SIGNATURE), image]
     body = response(*parts, usageMetadata=usage, modelVersion="gemini")
     turn, plain = GEMINI.decode(types.GenerateContentResponse.model_validate(body)), GEMINI.decode(body)
     assert attrs.evolve(turn, payload_text=plain.payload_text) == plain
-    parts[1]["thoughtSignature"] = "Co-_-_A="
     assert turn.payload == content(*parts)
 
 

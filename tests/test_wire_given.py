@@ -8,11 +8,16 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from anthropic.types import ToolUseBlock
+from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionMessageFunctionToolCall
+from openai.types.chat.chat_completion_message_function_tool_call import Function
 
 from loopmachine import History, Loop, Policy, notices, run
 from loopmachine.records import Exchange, Final, Note, Turn, UserMessage
+from loopmachine.testing import assert_paired
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
 from tests.refusals import refused
 from tests.test_wire_any_reply import JSON
@@ -271,6 +276,167 @@ def test_results_in_other_shapes() -> None:
     assert entry.results[0].content == "1"
 
 
+def functions(*names: str, **fields: Any) -> Message:
+    """What a model of Gemini's asks for, without ids."""
+    return {"role": "model", "parts": [{"functionCall": {"name": name, **fields}} for name in names]}
+
+
+def responses(*told: tuple[str, str], **fields: Any) -> Message:
+    """The results of these names."""
+    parts = [{"functionResponse": {"name": name, "response": {"result": text}, **fields}} for name, text in told]
+    return {"role": "user", "parts": parts}
+
+
+def test_results_without_ids_are_paired_by_their_names() -> None:
+    """Of two calls of one name the first result is the first's; the results are sent in the order of the calls."""
+    asked, told = functions("look", "find", "look"), [("find", "1"), ("look", "2"), ("look", "3")]
+    history, _ = GEMINI.history([asked, responses(*told)])
+    (entry,) = history.entries
+    assert [(one.name, one.content) for one in entry.results] == [("look", "2"), ("find", "1"), ("look", "3")]
+    answered = responses(("look", "2"), ("find", "1"), ("look", "3"))
+    assert GEMINI.encode(history).messages[-2:] == [asked, answered]
+    assert GEMINI.history([asked, responses(*told[:1]), responses(*told[1:])])[0] == history
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "says"),
+    [
+        (functions("look"), responses(("find", "1")), "'' (find)"),
+        (functions("look", "find"), responses(("look", "1"), ("look", "2")), "'' (look)"),
+        (functions("look", id="a"), responses(("find", "1"), id="a"), "'a' (find)"),
+    ],
+)
+def test_a_result_of_a_name_that_no_waiting_call_has(asked: Message, told: Message, says: str) -> None:
+    """It is refused, as ``assert_paired`` refuses it."""
+    with pytest.raises(ValueError, match="messages") as refusal:
+        GEMINI.history([asked, told])
+    assert str(refusal.value) == f"messages[1]: {says} answers no call that waits for its result"
+    with pytest.raises(AssertionError):
+        assert_paired([asked, told])
+
+
+#: The message that asks for one call, "a" of "look".
+ASKED: dict[Wire, Message] = {
+    ANTHROPIC: {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]},
+    OPENAI_CHAT: {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+    },
+    OPENAI_RESPONSES: {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"},
+    GEMINI: functions("look", id="a"),
+}
+
+
+def told(wire: Wire, *parts: Any) -> Message:
+    """Its result in these parts; on Gemini's wire beside the text "So."."""
+    block = {"type": "tool_result", "tool_use_id": "a", "content": list(parts), "is_error": False}
+    messages: dict[Wire, Message] = {
+        ANTHROPIC: {"role": "user", "content": [block]},
+        OPENAI_CHAT: {"role": "tool", "tool_call_id": "a", "content": list(parts)},
+        OPENAI_RESPONSES: {"type": "function_call_output", "call_id": "a", "output": list(parts)},
+        GEMINI: responses(("look", "So."), id="a", parts=list(parts)),
+    }
+    return messages[wire]
+
+
+def pictured(wire: Wire, kind: str = "image/png", data: Any = "iVBO") -> Message:
+    """A part of a result that is an image."""
+    parts: dict[Wire, Message] = {
+        ANTHROPIC: {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}},
+        OPENAI_CHAT: {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}},
+        OPENAI_RESPONSES: {"type": "input_image", "image_url": f"data:{kind};base64,{data}"},
+        GEMINI: {"inlineData": {"mimeType": kind, "data": data}},
+    }
+    return parts[wire]
+
+
+TEXTS: dict[Wire, list[Message]] = {
+    ANTHROPIC: [{"type": "text", "text": "So."}],
+    OPENAI_CHAT: [{"type": "text", "text": "So."}],
+    OPENAI_RESPONSES: [{"type": "input_text", "text": "So."}],
+    GEMINI: [],
+}
+
+
+@pytest.mark.parametrize("wire", PROVIDERS, ids=repr)
+def test_images_in_a_result_are_kept(wire: Wire) -> None:
+    """They are blocks of the history, which goes back with them where the wire takes them and else says so."""
+    messages = [ASKED[wire], told(wire, *TEXTS[wire], pictured(wire))]
+    history, _ = wire.history(messages)
+    (result,) = history.entries[0].results
+    image = {"kind": "image", "media_type": "image/png", "data": "iVBO"}
+    assert (result.content, result.blocks) == ("So.", [{"kind": "text", "text": "So."}, image])
+    unsent = "So.\n[images not sent, since this result can only be text: 1]"
+    messages[1] |= {"content": unsent} if wire is OPENAI_CHAT else {}
+    assert wire.encode(history).messages[-2:] == messages
+
+
+@pytest.mark.parametrize("wire", PROVIDERS, ids=repr)
+@pytest.mark.parametrize(
+    ("kind", "data", "says"),
+    [
+        ("image/png", "", "ImageBlock: data must be the bytes of an image, not none"),
+        ("image/bmp", "iVBO", "ImageBlock: media_type must be one of image/png, "),
+        ("image/png", "iV-_", "Only base64 data is allowed"),
+    ],
+)
+def test_an_image_in_a_result_that_can_not_be_kept(wire: Wire, kind: str, data: str, says: str) -> None:
+    """It is refused, and the sentence says what is wrong with it."""
+    fields: dict[Wire, str] = {OPENAI_RESPONSES: "output[0]", GEMINI: "functionResponse.parts[0]"}
+    field = fields.get(wire, "content[0]")
+    with pytest.raises(ValueError, match="messages") as refusal:
+        wire.history([ASKED[wire], told(wire, pictured(wire, kind, data))])
+    must = "an image in a result that is handed in must hold its data: "
+    assert str(refusal.value).startswith(f"messages[1]: {field}: {must}{says}")
+
+
+#: Parts of a result whose content is at another place, or that are no text and no image.
+ELSEWHERE: list[tuple[Wire, Any, str]] = [
+    *(
+        (ANTHROPIC, {"type": "image", "source": source}, "content[0]: an image in a result that is handed in must hold")
+        for source in ({"type": "url", "url": "https://x"}, {"type": "file", "file_id": "f"}, None)
+    ),
+    (ANTHROPIC, {"type": "document"}, "content[0].type: a result that is handed in holds 'text' or 'image', not 'doc"),
+    (ANTHROPIC, {"type": "text"}, "content[0].text: it is missing"),
+    (ANTHROPIC, {}, "content[0].type: it is missing"),
+    *(
+        (
+            OPENAI_CHAT,
+            {"type": "image_url", "image_url": url},
+            "content[0]: an image in a result that is handed in must",
+        )
+        for url in ({"url": "https://x"}, "data:image/png;base64,iVBO", None)
+    ),
+    (OPENAI_CHAT, {"type": "file"}, "content[0].type: a result that is handed in holds 'text' or 'image_url', not 'f"),
+    *(
+        (
+            OPENAI_RESPONSES,
+            {"type": "input_image"} | held,
+            "output[0]: an image in a result that is handed in must hold",
+        )
+        for held in ({"image_url": "https://x"}, {"file_id": "f"}, {"image_url": None})
+    ),
+    (OPENAI_RESPONSES, {"type": "input_file"}, "output[0].type: a result that is handed in holds 'input_text' or 'in"),
+    *(
+        (
+            GEMINI,
+            part,
+            "functionResponse.parts[0]: an image in a result that is handed in must hold its data: data: it ",
+        )
+        for part in ({"fileData": {"fileUri": "x"}}, {"inlineData": None}, {})
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "part", "says"), ELSEWHERE)
+def test_what_a_result_can_not_hold_is_not_left_out(wire: Wire, part: Any, says: str) -> None:
+    """It is refused with a sentence, where it was lost without one."""
+    with pytest.raises(ValueError, match="messages") as refusal:
+        wire.history([ASKED[wire], told(wire, part)])
+    assert str(refusal.value).startswith(f"messages[1]: {says}")
+
+
 def test_what_stands_after_the_results_in_their_message() -> None:
     """It is what the user said next."""
     use = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]}
@@ -440,6 +606,24 @@ REFUSED: list[tuple[Wire, list[Any], str]] = [
         [USER, {"type": "reasoning"}, {"type": "function_call", "call_id": "a", "name": ""}, USER],
         "messages[1]: it is no turn to go on from: output[1].name: it is blank",
     ),
+    *(
+        (
+            OPENAI_RESPONSES,
+            [USER, *({"type": kind} for kind in kinds), USER],
+            f"messages[1]: type: {', '.join(map(repr, kinds))} is taken only beside a message of the assistant's, or ",
+        )
+        for kinds in (["compaction"], ["item_reference"], ["reasoning", "compaction"], ["web_search_call"])
+    ),
+    (
+        OPENAI_RESPONSES,
+        [USER, {"type": "computer_call", "call_id": "a"}, USER],
+        "messages[1]: it is no turn to go on from: output[0].type: only functions and custom tools can be answered, ",
+    ),
+    (
+        OPENAI_RESPONSES,
+        [USER, {"type": 5}, USER],
+        "messages[1]: type: 5 is taken only beside a message of the assistant",
+    ),
     (GEMINI, [{"role": "system", "parts": []}], "messages[0]: role: it must be 'user' or 'model', not 'system'"),
     (GEMINI, [{"role": "user"}], "messages[0]: parts: it must be a list of parts, not null"),
     (GEMINI, [{"parts": [{"functionResponse": {}}]}], "messages[0]: functionResponse.response: it must be an object"),
@@ -472,6 +656,13 @@ def test_what_is_not_paired_or_of_no_shape_is_refused(wire: Wire, messages: list
         run(bool, messages, wire=wire)
 
 
+@pytest.mark.parametrize("kind", ["compaction", "item_reference", "web_search_call"])
+def test_items_that_stand_beside_a_message_go_back_as_they_are(kind: str) -> None:
+    """The server knows what they stand for."""
+    messages = [USER, {"type": kind, "id": "x"}, {"type": "message"} | ASSISTANT, USER]
+    assert OPENAI_RESPONSES.encode(OPENAI_RESPONSES.history(messages)[0]).messages == messages
+
+
 def test_a_wire_of_ones_own_may_take_none() -> None:
     """Unless it says how its messages are read, it reads none."""
 
@@ -502,3 +693,30 @@ def test_any_messages_are_a_history_or_refused(wire: Wire, data: st.DataObject) 
 def test_the_wires_are_all_here() -> None:
     """Each of them takes a list of messages."""
     assert [type(wire).pieces is not Wire.pieces for wire in WIRES.values()] == [True] * len(WIRES)
+
+
+def of_an_sdk(wire: Wire) -> tuple[Message, Message]:
+    """A turn that asks for a call as callers append it, with an SDK's objects within, and as it is sent."""
+    if wire is ANTHROPIC:
+        block = ToolUseBlock(type="tool_use", id="a", name="look", input={})
+        return {"role": "assistant", "content": [block]}, ASKED[wire]
+    if wire is OPENAI_CHAT:
+        function = Function(name="look", arguments="{}")
+        asked = ChatCompletionMessageFunctionToolCall(id="a", type="function", function=function)
+        return {"role": "assistant", "content": "", "tool_calls": [asked]}, ASKED[wire]
+    part = types.Part(
+        function_call=types.FunctionCall(id="a", name="look", args={}), thought_signature=b"\xfb\xff\xfe\xfb"
+    )
+    signed = {"functionCall": {"id": "a", "name": "look", "args": {}}, "thoughtSignature": "+//++w=="}
+    return {"role": "model", "parts": (part,)}, {"role": "model", "parts": [signed]}
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI_CHAT, GEMINI], ids=repr)
+def test_objects_of_an_sdk_within_a_message(wire: Wire) -> None:
+    """They are taken as what the server sent, by ``history`` as by ``decode``: a signature in the API's own base64."""
+    asked, sent = of_an_sdk(wire)
+    result = responses(("look", "So."), id="a") if wire is GEMINI else told(wire, *TEXTS[wire])
+    history, _ = wire.history([asked, result])
+    assert wire.encode(history).messages[-2] == sent
+    turns = [wire.decode(wire.reply([one])) for one in (asked, sent)]
+    assert [(turn.calls, turn.payload) for turn in turns] == [(turns[0].calls, turns[1].payload)] * 2

@@ -363,6 +363,22 @@ def test_an_exchange_whose_results_are_not_those_of_its_calls(wire: Wire, result
         wire.encode(History([broken]))
 
 
+@every_wire
+def test_an_exchange_whose_results_are_in_another_order(wire: Wire) -> None:
+    """It can't be sent, for one call would get the result of another; nor can one whose results are of other tools."""
+    whole = asking(wire, "a", "b")
+    first, second = whole.results
+    where = "an exchange holds the results in the order of its calls: where that of 'add' (0, 0) belongs"
+    for results, stands in (
+        ((second, first), "'add' (0, 1)"),
+        ((attrs.evolve(first, step=1), second), "'add' (1, 0)"),
+        ((attrs.evolve(first, name="sub"), second), "'sub' (0, 0)"),
+    ):
+        with pytest.raises(ValueError, match="an exchange") as refusal:
+            wire.encode(History([Exchange(whole.turn, results)]))
+        assert str(refusal.value) == f"{where} (its step, its place in the turn) stands one of {stands}"
+
+
 @every_provider
 def test_a_providers_own_ids_go_back_as_they_are(wire: Wire) -> None:
     """Whatever they look like: it takes what it gave."""

@@ -6,6 +6,8 @@ import copy
 from types import MappingProxyType
 from typing import Any, get_args
 
+import pydantic
+from openai.types.chat import ParsedChatCompletionMessage, ParsedFunctionToolCall
 from openai.types.chat.chat_completion import Choice
 from openai.types.chat.chat_completion_chunk import Choice as ChunkChoice
 
@@ -67,10 +69,8 @@ def test_two_calls_one_failing_and_a_user_message() -> None:
 
 def test_what_only_the_provider_understands_goes_back_in_place() -> None:
     """Reasoning, a refusal, annotations and unknown fields, of the message and its calls, are sent unchanged."""
-    call = function("call_1", '{ "a": 1.50 }') | {
-        "extra_content": {"google": {"thought_signature": "CkYB=="}},
-        "index": 0,
-    }
+    signed = {"google": {"thought_signature": "CkYB=="}}
+    call = function("call_1", '{ "a": 1.50 }') | {"extra_content": signed}
     parts = [
         {"type": "thinking", "thinking": [1]},
         {"type": "refusal", "refusal": "Not all."},
@@ -81,6 +81,33 @@ def test_what_only_the_provider_understands_goes_back_in_place() -> None:
         turn = OPENAI_CHAT.decode(copy.deepcopy(said))
         assert sent(OPENAI_CHAT, exchange(turn, ("ok", "1"))) == [said, answer("call_1", "1")]
         assert (turn.text, turn.payload, list(turn.payload)) == ("Hm.", said, list(said))
+
+
+def test_what_the_sdk_adds_is_not_sent_back() -> None:
+    """What its ``parse()`` made of the text and of the arguments, and the place of a call in its stream: no server
+    knows these fields. The history keeps them.
+    """
+    look = pydantic.create_model("Look", n=(int, ...))
+    called = ParsedFunctionToolCall.model_validate(
+        {
+            "id": "call_1",
+            "type": "function",
+            "index": 0,
+            "function": {"name": "look", "arguments": '{"n": 1}', "parsed_arguments": look(n=1)},
+        }
+    )
+    asked, said = (
+        ParsedChatCompletionMessage[Any].model_validate({"role": "assistant", "content": content} | more)
+        for content, more in (("", {"tool_calls": [called]}), ('{"n": 1}', {"parsed": look(n=1)}))
+    )
+    turns = [OPENAI_CHAT.decode(one) for one in (asked, said)]
+    assert sent(OPENAI_CHAT, exchange(turns[0], ("ok", "1")), Final(turns[1])) == [
+        message("", function("call_1", '{"n": 1}', "look")),
+        answer("call_1", "1"),
+        message('{"n": 1}'),
+    ]
+    kept = turns[0].payload["tool_calls"][0]
+    assert (kept["index"], kept["function"]["parsed_arguments"], turns[1].payload["parsed"]) == (0, {"n": 1}, {"n": 1})
 
 
 def test_what_a_server_sends_empty_is_not_sent_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopmachine import ModelError, Turn
+from loopmachine import ModelError, Tool, Turn, run
 from loopmachine.records import Call
-from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, PLAIN, Accumulator, Delta, Wire
+from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, Accumulator, Delta, Wire
 from loopmachine.wire.stream import provider_error
 from tests.feeding import Fed, asked, feed
 from tests.test_wire_any_reply import (
@@ -32,7 +33,7 @@ from tests.test_wire_any_reply import (
     endless,
     shape,
 )
-from tests.test_wire_base import REPLIES, every_wire
+from tests.test_wire_base import REPLIES, every_provider, every_wire
 
 STREAMED = [ANTHROPIC, OPENAI_CHAT]
 every_stream = pytest.mark.parametrize("wire", STREAMED, ids=repr)
@@ -60,17 +61,33 @@ def adds(index: int, kind: str, **delta: Any) -> dict[str, Any]:
 
 STOP_EVENT = {"type": "message_stop"}
 DONE = {"type": "[DONE]"}
+OPEN_CALL = begins(0, type="tool_use", id="c1", name="pay", input={})
+ADDED_CALL = {
+    "type": "response.output_item.added",
+    "item": {"type": "function_call", "call_id": "c1", "name": "pay", "arguments": ""},
+}
+PAY = {"functionCall": {"id": "c1", "name": "pay", "args": '{"amount": 5}'}}
 #: The chunks of one call without anything terminal, and what is terminal on the wire.
 OPEN: dict[Wire, list[dict[str, Any]]] = {
     ANTHROPIC: [
-        begins(0, type="tool_use", id="c1", name="pay", input={}),
+        OPEN_CALL,
         adds(0, "input_json_delta", partial_json='{"amount": 5}'),
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}},
     ],
     OPENAI_CHAT: [chat(tool_calls=[entry(0, "c1", "pay", '{"amount": 5}')])],
+    OPENAI_RESPONSES: [
+        ADDED_CALL,
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": '{"amount": 5}'},
+    ],
+    GEMINI: [{"candidates": [{"content": {"parts": [PAY]}}]}],
 }
-END: dict[Wire, dict[str, Any]] = {ANTHROPIC: STOP_EVENT, OPENAI_CHAT: chat("tool_calls")}
+END: dict[Wire, dict[str, Any]] = {
+    ANTHROPIC: STOP_EVENT,
+    OPENAI_CHAT: chat("tool_calls"),
+    OPENAI_RESPONSES: {"type": "response.completed", "response": {}},
+    GEMINI: {"candidates": [{"finishReason": "STOP"}]},
+}
 PAID = ("calls", "", [("c1", "pay", '{"amount": 5}')])
 CUT = ("stream_cut", True)
 
@@ -78,16 +95,49 @@ CUT = ("stream_cut", True)
 # --- evidence -------------------------------------------------------------------------------------------
 
 
-@every_stream
+@every_provider
 def test_what_is_evidence(wire: Wire) -> None:
-    """The wire's own end, the end mark and a clean close make a turn of the same chunks; an end without them none."""
+    """The wire's own end and a clean close make a turn of the same chunks, an end without them none; ``[DONE]`` is the
+    own mark of the chat wire alone: on others it neither ends a reply nor hides what comes after it.
+    """
+    chunks = OPEN[wire]
     outcomes = [
-        feed(wire.stream(), OPEN[wire]).outcome,
-        feed(wire.stream(), [*OPEN[wire], END[wire]]).outcome,
-        feed(wire.stream(), [*OPEN[wire], DONE]).outcome,
-        feed(wire.stream(), OPEN[wire], clean=True).outcome,
+        feed(wire.stream(), chunks).outcome,
+        feed(wire.stream(), [*chunks, END[wire]]).outcome,
+        feed(wire.stream(), chunks, clean=True).outcome,
+        feed(wire.stream(), [*chunks, DONE]).outcome,
+        feed(wire.stream(), [*chunks, DONE, END[wire]]).outcome,
     ]
-    assert outcomes == [CUT, PAID, PAID, PAID]
+    assert outcomes == [CUT, PAID, PAID, PAID if wire is OPENAI_CHAT else CUT, PAID]
+
+
+#: A call of which only its beginning came, in the bytes of a gateway that ends every stream with its own mark.
+BEGUN: dict[Wire, list[dict[str, Any]]] = {
+    ANTHROPIC: [{"type": "message_start", "message": {"role": "assistant"}}, OPEN_CALL],
+    OPENAI_RESPONSES: [{"type": "response.created", "response": {"output": []}}, ADDED_CALL],
+    GEMINI: [{"candidates": [{"content": {"parts": [{"functionCall": {"name": "pay"}}]}}]}],
+}
+
+
+@pytest.mark.parametrize("wire", list(BEGUN), ids=repr)
+def test_a_call_that_was_cut_does_not_run_for_a_mark_of_another_wire(wire: Wire) -> None:
+    """The stream is cut, which may be retried, and no tool runs with the arguments that never came."""
+    paid: list[int] = []
+    body = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in BEGUN[wire]]
+
+    def model(messages: Any) -> Turn:
+        stream = wire.stream()
+        for chunk in wire.read([*body, b"data: [DONE]\n\n"]):
+            stream.feed(chunk)
+        stream.close()
+        return stream.turn()
+
+    result = run(model, "go", tools=[Tool("pay", "Pay.", {"type": "object"}, lambda: paid.append(1))], wire=wire)
+    assert (result.status, result.snapshot.failure and result.snapshot.failure.code, paid) == (
+        "model_error",
+        "stream_cut",
+        [],
+    )
 
 
 @every_wire
@@ -142,7 +192,7 @@ def test_a_stream_that_was_closed_takes_nothing(wire: Wire) -> None:
 def test_nothing_is_read_after_the_end_mark(wire: Wire) -> None:
     """Whatever comes then, an error or garbage too, adds nothing and harms nothing."""
     more: list[Any] = [*OPEN[wire], {"error": "late"}, 5, None, DONE]
-    fed = feed(wire.stream(), [*OPEN[wire], DONE, *more])
+    fed = feed(wire.stream(), [*OPEN[wire], DONE if wire is OPENAI_CHAT else END[wire], *more])
     assert (fed.outcome, len(fed.calls)) == (PAID, 1)
 
 
@@ -182,7 +232,8 @@ def test_the_calls_are_made_as_decode_makes_them(wire: Wire) -> None:
 @every_wire
 def test_a_reply_that_was_not_streamed(wire: Wire) -> None:
     """A server that does not stream sends its reply whole: the turn is decode's, and its text and calls are shown."""
-    reply = REPLIES[wire]("hm", 2, None) | ({"type": "message"} if wire is ANTHROPIC else {})
+    reply = REPLIES[wire]("hm", 2, "STOP" if wire is GEMINI else None)
+    reply |= {"type": "message"} if wire is ANTHROPIC else {}
     fed = feed(wire.stream(), [reply, DONE, {"late": 1}])
     assert fed.turn == wire.decode(reply)
     assert (fed.shown("text"), fed.calls) == ("hm", asked(wire.decode(reply)))
@@ -216,6 +267,9 @@ ERRORS: list[tuple[Any, tuple[str, str, bool]]] = [
     ({"code": " ", "type": 4.5, "message": "Broke."}, ("error", "Broke.", False)),
     ({"code": 99999}, ("99999", "", False)),
     ("Broke.", ("error", "Broke.", False)),
+    ({"detail": "Not Found"}, ("error", "Not Found", False)),
+    ({"detail": [{"msg": "No."}]}, ("error", "[{'msg': 'No.'}]", False)),
+    ({"detail": "Not Found", "message": "Broke."}, ("error", "Broke.", False)),
     (True, ("error", "True", False)),
 ]
 

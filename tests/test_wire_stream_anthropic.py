@@ -220,12 +220,18 @@ def test_usage_is_what_was_said_last_of_each_count() -> None:
         starts(model="m", usage={"input_tokens": 600, "cache_read_input_tokens": 5, "output_tokens": 1}),
         begins(0, type="text", text="So"),
         tells(None, output_tokens=4),
-        tells("end_turn", input_tokens=28, cache_read_input_tokens=None, output_tokens=9),
+        tells(
+            "end_turn",
+            input_tokens=28,
+            cache_read_input_tokens=None,
+            output_tokens=9,
+            output_tokens_details={"thinking_tokens": 4},
+        ),
         STOP_EVENT,
     ]
     made = feed(ANTHROPIC.stream(), events).turn
     assert made is not None
-    assert made.usage == Usage(input_tokens=33, output_tokens=9, cached_tokens=5, model="m")
+    assert made.usage == Usage(input_tokens=33, output_tokens=9, cached_tokens=5, reasoning_tokens=4, model="m")
 
 
 def test_usage_that_nobody_told() -> None:

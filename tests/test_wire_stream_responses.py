@@ -450,6 +450,36 @@ def test_pieces_cost_what_they_are() -> None:
     assert (base < 2000, twice <= 2 * once + 10) == (True, True)
 
 
+class Compared(int):
+    """A place that counts how often it is compared with another."""
+
+    times = 0
+
+    def __gt__(self, other: int) -> bool:
+        Compared.times += 1
+        return int(self) > int(other)
+
+    def __lt__(self, other: int) -> bool:
+        Compared.times += 1
+        return int(self) < int(other)
+
+
+def test_a_piece_that_names_no_item_is_of_the_last_without_a_search() -> None:
+    """However many items there are: it costs no look at the others."""
+    stream = OPENAI_RESPONSES.stream()
+    for place in (0, 9, *range(1, 9)):
+        stream.feed(added(Compared(place), said()))
+    before = Compared.times
+    for _ in range(10):
+        stream.feed({"type": "response.output_text.delta", "delta": "x"})
+    assert (Compared.times - before, before > 0) == (0, True)
+    stream.close(True)
+    assert [item.get("content") for item in stream.turn().payload][8:] == [
+        [],
+        [{"type": "output_text", "text": "x" * 10}],
+    ]
+
+
 def test_a_stream_raises_nothing_but_what_it_says() -> None:
     """A number in the place of an event, an item or a response is a ModelError, and so is what follows."""
     stream = OPENAI_RESPONSES.stream()

@@ -38,13 +38,15 @@ BUDGET: Constant = Budget(max_steps=8)
 POLICY: Constant = Policy(model_retries=2, repairs=1)
 NO_KEY: Constant = "none"  #: what is sent as the key where there is none: local servers want none, and SDKs want one
 
-#: A call that a model wrote as text: JSON with a name and its arguments, which may be cut, or the mark of a template.
+#: A call that a model wrote as text: JSON with a name and its arguments, which may be cut, the mark of a template, or
+#: a line that begins as, or is, a call in code. One that an answer mentions within a line is none.
 _WRITTEN: Constant = re.compile(
-    r"""<\|?tool_call|<function=|\[TOOL_CALLS\]|<\|python_tag\|>
+    r"""<\|?tool_call|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|<(?:\w+:)?invoke\s+name=|\bto=functions\.\w
+    |^[\s`\[]*[A-Za-z_]\w*\((?:\s*[A-Za-z_]\w*\s*=[^=]|[^()\n]*\)[\s`\];]*$)
     |"(?:name|function|tool)"\s*:\s*"[^"]*"\s*,\s*"(?:arguments|parameters|args|input)"\s*:
     |"(?:arguments|parameters)"\s*:\s*\{[^{}]*\}\s*,\s*"name"\s*:
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.MULTILINE,
 )
 #: How servers say that a key is wrong or missing: Google's with the status of a bad request.
 _KEY: Constant = re.compile(r"http_40[13]|api[ _]?key|authenticat|authoriz|permission|credential", re.IGNORECASE)

@@ -6,19 +6,24 @@ What is sent goes round its types (``extra_body``), which refuse what they do no
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import closing
+from inspect import isasyncgen
+from traceback import walk_tb
+from types import FrameType
 from typing import Any
 from typing import Final as Constant
 
+from loopmachine.errors import ModelError
 from loopmachine.models.adapter import Request, Sdk
 from loopmachine.models.reading import Reading
 from loopmachine.requests import AskModel
 from loopmachine.wire import GEMINI, Messages
 from loopmachine.wire.fields import mapping
+from loopmachine.wire.framing import STREAM_MALFORMED
+from loopmachine.wire.stream import provider_error
 
 _RUNS: Constant = "the run sends it"
-_STANDARD: Constant = str.maketrans("-_", "+/")  #: base64 as the API sends it, from that of the SDK's objects
 #: The SDK calls no function and asks for no more by itself: what happens next is a row of the table.
 _QUIET: Constant[Request] = {"automatic_function_calling": {"disable": True}, "automatic_continuation": False}
 
@@ -73,28 +78,52 @@ class GoogleSdk(Sdk):
         if not self.stream:
             yield _body(models.generate_content(**request))
             return
-        with closing(models.generate_content_stream(**request)) as chunks:
-            yield from map(_chunk, chunks)
+        try:
+            with closing(models.generate_content_stream(**request)) as chunks:
+                yield from map(mapping, chunks)
+        except (AttributeError, TypeError) as error:
+            raise _unread(error) from error
 
     async def pieces_async(self, request: Request) -> AsyncGenerator[Any]:
         models = self.client.models
         if not self.stream:
             yield _body(await models.generate_content(**request))
             return
-        async with aclosing(await models.generate_content_stream(**request)) as chunks:
+        chunks = await models.generate_content_stream(**request)
+        try:
             async for chunk in chunks:
-                yield _chunk(chunk)
+                yield mapping(chunk)
+        except BaseException as stop:
+            for frame, _ in walk_tb(stop.__traceback__):
+                for one in list(_open(frame)):
+                    await one.aclose()
+            if isinstance(stop, AttributeError | TypeError):
+                raise _unread(stop) from stop
+            raise
+
+
+def _open(frame: FrameType | None) -> Iterator[Any]:
+    """What feeds the async streams of the SDK in a frame, the farthest first: each is in the frame of the one it feeds.
+
+    A stream that is left closes none of them, nor does the end of their use, for the response refers to itself.
+    """
+    for one in frame.f_locals.values() if frame else ():
+        if isasyncgen(one):
+            yield from (*_open(one.ag_frame), one)
+        elif hasattr(one, "segment_iterator"):
+            yield one.segment_iterator
+            yield from (held for held in [one.response_stream] if hasattr(held, "aclose"))
+
+
+def _unread(error: Exception) -> ModelError:
+    """What the server sent where the SDK falls over it, such as an error whose code is a word."""
+    for frame, _ in walk_tb(error.__traceback__):
+        sent = frame.f_locals.get("chunk_json")
+        if isinstance(sent, dict) and sent.get("error"):
+            return provider_error(sent["error"])
+    said = f"what the server sent can't be read: {type(error).__name__}: {error}"
+    return ModelError(STREAM_MALFORMED, said, retryable=True)
 
 
 def _body(reply: Any) -> bytes:
     return (reply.sdk_http_response.body or "").encode()
-
-
-def _chunk(reply: Any) -> dict[str, Any]:
-    """A chunk as the API sends it, its signatures too."""
-    chunk = mapping(reply)
-    for candidate in chunk.get("candidates") or ():
-        for part in (candidate.get("content") or {}).get("parts") or ():
-            if isinstance(part.get("thoughtSignature"), str):
-                part["thoughtSignature"] = part["thoughtSignature"].translate(_STANDARD)
-    return chunk

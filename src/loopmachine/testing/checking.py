@@ -43,10 +43,10 @@ def named(thing: Mapping[str, Any], field: str, marks: str = "_-") -> None:
     forbid(not right, f"{field}.name", f"it must be 1 to 128 letters, digits and {' '.join(marks)}, not {name!r}")
 
 
-def declared(tool: object, field: str, schema: str, marks: str = "_-") -> None:
+def declared(tool: object, field: str, schema: str) -> None:
     """Refuse a tool without a proper name or a schema for its arguments."""
     fields = an_object(tool, field)
-    named(fields, field, marks)
+    named(fields, field)
     an_object(fields.get(schema), f"{field}.{schema}")
 
 

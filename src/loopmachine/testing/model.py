@@ -15,7 +15,7 @@ import attrs
 from loopmachine.records import Turn
 from loopmachine.requests import AskModel
 from loopmachine.testing.providers import provider_of
-from loopmachine.testing.script import DROP, PATIENCE, Action, action, impatient, perform, scripted
+from loopmachine.testing.script import DROP, PATIENCE, Action, action, impatient, kind_of_item, perform, scripted
 from loopmachine.testing.stream import StreamScript
 from loopmachine.wire import PLAIN, Delta, Reader, Wire
 from loopmachine.wire.framing import Chunk
@@ -101,7 +101,7 @@ class ScriptedModel:
             return copy.deepcopy(item)
         raise TypeError(
             f"ScriptedModel: turn {place} must be text, a reply, a Turn, a StreamScript, an exception, or what happens "
-            f"(a threading.Event, a CancelToken, a function), not {type(item).__name__}"
+            f"(a threading.Event, a CancelToken, a function), not {kind_of_item(item)}"
         )
 
     def _step(self, messages: Any, tools: Any, ask: AskModel | None) -> Generator[Action, None, Any]:

@@ -32,8 +32,9 @@ class Mark:
 def assert_paired(history: History | Iterable[Message]) -> None:
     """Assert that each call has exactly one result, before anything else is said, and each result its call.
 
-    Takes a History, or a list of messages in the shape of any wire, also as an SDK's objects. AssertionError names
-    the first call or result that is not paired. TypeError for what is no message.
+    Nothing stands in front of a result in its message, which Anthropic refuses. Takes a History, or a list of messages
+    in the shape of any wire, also as an SDK's objects. AssertionError names the first call or result that is not
+    paired. TypeError for what is no message.
     """
     fault = unpaired([_message(one, place) for place, one in enumerate(history)])
     if fault:
@@ -59,6 +60,8 @@ def unpaired(messages: Iterable[Message], field: str = "messages") -> str:
         for mark in found:
             if fault := _call(waiting, mark) if mark.kind == "call" else _result(waiting, mark):
                 return fault
+        if late := _late(message):
+            return f"{field}[{place}]: in front of the result {late!r} stands what is none, in the same message"
         answering = answers and bool(waiting)
     return f"{waiting[0].where}: the {waiting[0]} has no result" if waiting else ""
 
@@ -78,6 +81,17 @@ def _result(waiting: list[Mark], mark: Mark) -> str:
             waiting.remove(asked)
             return ""
     return f"{mark.where}: the {mark} answers no call that waits for one"
+
+
+def _late(message: Message) -> str:
+    """The id of a result that stands behind another block in its message; blank where none does."""
+    said = False
+    for block in _objects(message.get("content")):
+        if block.get("type") != "tool_result":
+            said = True
+        elif said:
+            return _text(block, "tool_use_id")
+    return ""
 
 
 def _moves_on(message: Message, found: list[Mark]) -> bool:

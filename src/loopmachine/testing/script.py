@@ -13,6 +13,7 @@ import attrs
 from loopmachine.frozen import freeze
 from loopmachine.limits import Usage
 from loopmachine.tools import CancelToken
+from loopmachine.tools.signature import is_async
 
 Action = threading.Event | Callable[[], object]  #: is waited for, or called
 Piece = tuple[str, ...]  #: ("text" | "thinking" | "arguments", text) or ("call", id, name)
@@ -109,10 +110,16 @@ def scripted(reply: Any) -> Script | None:
 
 
 def action(item: Any) -> Action | None:
-    """What happens at a point of a script; None for what does not happen."""
+    """What happens at a point of a script; None for what does not happen, and for what would have to be awaited."""
     if isinstance(item, CancelToken):
         return item.cancel
-    return item if isinstance(item, threading.Event) or (callable(item) and not isinstance(item, type)) else None
+    called = callable(item) and not isinstance(item, type) and not is_async(item)
+    return item if isinstance(item, threading.Event) or called else None
+
+
+def kind_of_item(item: Any) -> str:
+    """What an item is that no script takes, for a sentence."""
+    return "an async function, which nobody awaits" if is_async(item) else type(item).__name__
 
 
 def perform(action: Action, patience: float = PATIENCE) -> None:
@@ -140,7 +147,7 @@ def _pieces(item: Any, where: str) -> Iterator[Any]:
     else:
         raise TypeError(
             f"StreamScript: {where} must be text, a call, thinking or arguments, CUT, DROP, a ProviderError, bytes, "
-            f"or what happens (a threading.Event, a CancelToken, a function), not {type(item).__name__}"
+            f"or what happens (a threading.Event, a CancelToken, a function), not {kind_of_item(item)}"
         )
 
 

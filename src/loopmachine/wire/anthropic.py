@@ -8,6 +8,7 @@ from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
+from loopmachine.blocks import ImageBlock
 from loopmachine.limits import Usage
 from loopmachine.records import CallResult, Exchange, Turn, UserMessage
 from loopmachine.wire.anthropic_stream import AnthropicStream
@@ -19,6 +20,7 @@ from loopmachine.wire.fields import (
     arguments_sent,
     content_sent,
     count,
+    detail,
     filled,
     foreign_id,
     frozen,
@@ -29,10 +31,11 @@ from loopmachine.wire.fields import (
     opened,
     optional,
     provider_id,
+    system_sent,
     text_of,
     total,
 )
-from loopmachine.wire.given import Brought, Piece, Said, heard, some
+from loopmachine.wire.given import Brought, Piece, Said, brought, heard, picture, some, words
 
 Block = dict[str, Any]
 
@@ -48,7 +51,7 @@ class Anthropic(ProviderWire):
     user_first = True
 
     def aside(self, system: str | None) -> str | None:
-        return system or None
+        return system_sent(system) or None
 
     def stream(self) -> AnthropicStream:
         return AnthropicStream(self.decode)
@@ -118,6 +121,7 @@ class Anthropic(ProviderWire):
             ),
             output_tokens=count(usage.get("output_tokens")),
             cached_tokens=count(usage.get("cache_read_input_tokens")),
+            reasoning_tokens=detail(usage.get("output_tokens_details"), "thinking_tokens"),
             model=model_name(body.get("model")),
         )
 
@@ -143,11 +147,14 @@ class Anthropic(ProviderWire):
 
 
 def _brought(block: Block) -> Brought:
-    content = block.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": optional(content, "content")}]
-    text = text_of(listed(blocks, "content", "block"), "content")
-    outcome = "failed" if block.get("is_error") else "ok"
-    return Brought(filled(block.get("tool_use_id"), "tool_use_id"), text, outcome)
+    own, outcome = filled(block.get("tool_use_id"), "tool_use_id"), "failed" if block.get("is_error") else "ok"
+    return brought(own, block.get("content"), "content", {"text": words, "image": _image}, outcome)
+
+
+def _image(block: Block, field: str) -> ImageBlock:
+    source = block.get("source")
+    held = source if isinstance(source, dict) and source.get("type") == "base64" else {}
+    return picture(held.get("media_type"), held.get("data"), field)
 
 
 def _content(result: CallResult) -> str | list[Block]:

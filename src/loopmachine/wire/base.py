@@ -9,14 +9,14 @@ from typing import Final as Constant
 
 import attrs
 
-from loopmachine.frozen import freeze, thaw
+from loopmachine.frozen import thaw
 from loopmachine.history import Entry, History
 from loopmachine.kinds import MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.rules import free_id
 from loopmachine.wire import given
-from loopmachine.wire.fields import Asked, Unreadable, as_asked
+from loopmachine.wire.fields import Asked, Unreadable, as_asked, sent_text
 from loopmachine.wire.framing import Chunk, Reader
 from loopmachine.wire.stream import Accumulator, Replies
 
@@ -48,10 +48,10 @@ class Wire(ABC):
         messages, ids = self.lead(system), set[str]()
         for place in range(len(history.entries)):
             messages += self.placed(history.entries, place, ids)
-        return Encoded(messages, self.offer(tools), self.aside(system))
+        return Encoded([thaw(sent_text(message)) for message in messages], self.offer(tools), self.aside(system))
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
-        """The messages that come before the history."""
+        """The messages that come before the history. A system text that says nothing is none."""
         return []
 
     def aside(self, system: str | None) -> Any:
@@ -70,8 +70,12 @@ class Wire(ABC):
         return self.entry(distinct(entries[place], ids))
 
     def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The tools, each given as ``{"name", "description", "input_schema"}``."""
-        return [thaw(freeze(dict(one))) for one in schemas]
+        """The tools, each given as ``{"name", "description", "input_schema"}``: all of it fresh plain JSON."""
+        return [thaw(sent_text(tool)) for tool in self._offered([dict(one) for one in schemas])]
+
+    def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The tools in the shape of the wire."""
+        return schemas
 
     def decode(self, reply: object, calls: Callable[[tuple[Asked, ...]], tuple[Call, ...]] = as_asked) -> Turn:
         """The turn that a reply brings; a Turn is taken as it is.
@@ -165,13 +169,19 @@ def distinct(entry: Entry, ids: set[str]) -> Entry:
     """The entry, sent with an id for each call that none before it has; ``ids`` are those, and get its own.
 
     Histories that a caller makes or joins may hold blank ids, and some twice, which servers refuse. ValueError for an
-    exchange in which not each call has its one result.
+    exchange that does not hold the one result of each call, in the order of the calls.
     """
     if not isinstance(entry, Exchange):
         return entry
     calls, results = entry.turn.calls, entry.results
     if len(calls) != len(results):
         raise ValueError(f"an exchange holds one result for each of its calls, not {len(results)} for {len(calls)}")
+    for call, result in zip(calls, results, strict=True):
+        if (call.key, call.name) != (result.key, result.name):
+            raise ValueError(
+                f"an exchange holds the results in the order of its calls: where that of {call.name!r} {call.key} "
+                f"belongs (its step, its place in the turn) stands one of {result.name!r} {result.key}"
+            )
     own = [call.wire_id for call in calls]
     if (
         ids.isdisjoint(own)

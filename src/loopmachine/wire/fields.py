@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.frozen import freeze, json_object
+from loopmachine.frozen import freeze, json_object, thaw
 from loopmachine.records import Call, CallResult
 
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
@@ -82,7 +83,10 @@ def frozen(value: object, field: str) -> str:
     if value is None:
         raise Unreadable(f"{field}: it is missing")
     try:
-        return freeze(value)
+        try:
+            return freeze(value)
+        except TypeError:  # it may hold an SDK's objects
+            return freeze(_as_dicts(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise Unreadable(f"{field}: it is no JSON ({type(error).__name__})") from None
 
@@ -111,10 +115,32 @@ def mapping(reply: object) -> dict[str, Any]:
         return dict(reply)
     if callable(dump := getattr(reply, "model_dump", None)):
         # Only what the server sent. The warnings would be about values of the server's that the SDK does not know.
-        body = dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+        told = {"by_alias": True, "exclude_unset": True, "warnings": False}
+        body = dump(mode="json", **told)
         if isinstance(body, dict):
-            return body
+            whole: dict[str, Any] = _in_base64(body, dump(mode="python", **told))
+            return whole
     raise Unreadable(f"reply: it must be a mapping, an SDK's object or a Turn, not {kind_of(reply)}")
+
+
+def _as_dicts(value: Any) -> Any:
+    """A value in which each of an SDK's objects, however deep, is a dict."""
+    if isinstance(value, Mapping):
+        return {field: _as_dicts(inner) for field, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_dicts(inner) for inner in value]
+    return mapping(value) if callable(getattr(value, "model_dump", None)) else value
+
+
+def _in_base64(told: Any, held: Any) -> Any:
+    """What an object told, its bytes in the base64 that APIs send, which is not that of pydantic."""
+    if isinstance(held, bytes):
+        return b2a_base64(held, newline=False).decode()
+    if isinstance(told, dict) and isinstance(held, dict):
+        return {field: _in_base64(inner, held.get(field)) for field, inner in told.items()}
+    if isinstance(told, list) and isinstance(held, list):
+        return [_in_base64(*both) for both in zip(told, held, strict=True)]
+    return told
 
 
 def listed(value: object, field: str, what: str) -> list[dict[str, Any]]:
@@ -172,6 +198,26 @@ def model_name(value: object) -> str:
 
 
 # --- writing --------------------------------------------------------------------------------------------
+
+
+def sent_text(value: Any) -> str:
+    """What is sent, as JSON text. Half a character, which no client can send, is sent as U+FFFD."""
+    text = freeze(value)
+    return freeze(_of_whole_characters(thaw(text))) if r"\ud" in text else text
+
+
+def _of_whole_characters(value: Any) -> Any:
+    if isinstance(value, str):  # two halves that stand together, as streams may send them, are one
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_of_whole_characters(field): _of_whole_characters(inner) for field, inner in value.items()}
+    return [_of_whole_characters(inner) for inner in value] if isinstance(value, list) else value
+
+
+def system_sent(system: str | None) -> str:
+    """The system text as it is sent; blank where none is: servers refuse one that says nothing."""
+    text: str = _of_whole_characters(system or "")
+    return text if text.strip() else ""
 
 
 def name_sent(call: Call) -> str:

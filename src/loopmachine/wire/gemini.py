@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.frozen import freeze, thaw
+from loopmachine.blocks import ImageBlock
+from loopmachine.frozen import freeze
 from loopmachine.kinds import REFUSED, STOP_REASONS
 from loopmachine.limits import Usage
 from loopmachine.records import CallResult, Exchange, Turn, UserMessage
@@ -30,10 +31,11 @@ from loopmachine.wire.fields import (
     optional,
     provider_id,
     string,
+    system_sent,
     total,
 )
 from loopmachine.wire.gemini_stream import GeminiStream
-from loopmachine.wire.given import Brought, Piece, Said, heard, some
+from loopmachine.wire.given import Brought, Piece, Said, heard, in_parts, picture, some
 from loopmachine.wire.spelling import as_api, spelled
 
 Part = dict[str, Any]
@@ -60,15 +62,12 @@ class Gemini(ProviderWire):
         return GeminiStream(self.decode)
 
     def aside(self, system: str | None) -> Any:
-        return {"parts": [{"text": system}]} if system else None
+        text = system_sent(system)
+        return {"parts": [{"text": text}]} if text else None
 
-    def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
         declared = [
-            {
-                "name": one["name"],
-                "description": one["description"],
-                "parametersJsonSchema": thaw(freeze(one["input_schema"])),
-            }
+            {"name": one["name"], "description": one["description"], "parametersJsonSchema": one["input_schema"]}
             for one in schemas
         ]
         return [{"functionDeclarations": declared}] if declared else []
@@ -241,7 +240,17 @@ def _answer(part: Part) -> Brought:
     known = [field for field in ("output", "result", "error") if response.keys() == {field}]
     value = response[known[0]] if known else response
     outcome = "failed" if known == ["error"] else "ok"
-    return Brought(provider_id(function.get("id"), "id"), value if isinstance(value, str) else freeze(value), outcome)
+    own, name = (provider_id(function.get(field), field) for field in ("id", "name"))
+    text = value if isinstance(value, str) else freeze(value)
+    beside = listed(function.get("parts", []), "functionResponse.parts", "part")
+    images = [_image(part, f"functionResponse.parts[{at}]") for at, part in enumerate(beside)]
+    return in_parts(own, [text, *images], outcome, name)
+
+
+def _image(part: Part, field: str) -> ImageBlock:
+    held = part.get("inlineData")
+    inline = held if isinstance(held, dict) else {}
+    return picture(inline.get("mimeType"), inline.get("data"), field)
 
 
 def _brought(result: CallResult) -> dict[str, Any]:

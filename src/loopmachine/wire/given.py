@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from binascii import a2b_base64
+from collections.abc import Callable, Iterable, Mapping
+from reprlib import repr as shown
 from typing import Any, Protocol
 
 import attrs
 
+from loopmachine.blocks import ImageBlock, written
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import Entry, History
 from loopmachine.kinds import CALLS, FINAL, REFUSED
 from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.rules import free_id
-from loopmachine.wire.fields import Unreadable, filled, is_silent, listed, mapping
+from loopmachine.wire.fields import Unreadable, filled, frozen, is_silent, listed, mapping, optional, string
 
 Message = dict[str, Any]
 
@@ -34,15 +38,17 @@ class Said:
 
 @attrs.frozen
 class Brought:
-    """What a call brought. A blank id is that of the first call that waits."""
+    """What a call brought. A blank id is that of the first call that waits, of this name if there is one."""
 
     id: str
     content: str
     outcome: str = "ok"
     blocks_text: str | None = None
+    name: str = ""  #: of the tool, where the wire tells that
 
 
 Piece = System | UserMessage | Note | Said | Brought
+Read = Callable[[Message, str], str | ImageBlock]  #: reads a part of a result, which is this field
 
 
 class Shape(Protocol):
@@ -69,7 +75,7 @@ def history(
     try:
         for at, message in enumerate(messages):
             reader.at = f"messages[{at}]"
-            for piece in shape.pieces(thaw(freeze(mapping(message)))):
+            for piece in shape.pieces(thaw(frozen(mapping(message), "message"))):
                 reader.take(piece)
         return reader.whole()
     except (Unreadable, TypeError, ValueError, RecursionError) as wrong:
@@ -182,14 +188,55 @@ class _Reader:
 
     def _answer(self, piece: Brought) -> None:
         turn, waiting = self._turn, self._waiting
-        call = next((one for one in waiting if piece.id in ("", one.id)), None)
+        call = next((one for one in waiting if piece.id in ("", one.id) and piece.name in ("", one.name)), None)
         if turn is None or call is None:
-            raise Unreadable(f"{piece.id!r} answers no call that waits for its result")
+            named = f" ({piece.name})" if piece.name else ""
+            raise Unreadable(f"{piece.id!r}{named} answers no call that waits for its result")
         result = CallResult.of(call, piece.outcome, piece.content)
         self._results[call.place] = attrs.evolve(result, blocks_text=piece.blocks_text)
         if len(waiting) == 1:
             self._entries.append(Exchange(turn, tuple(self._results[one.place] for one in turn.calls)))
             self._turn, self._results = None, {}
+
+
+def brought(own: str, content: object, field: str, read: Mapping[str, Read], outcome: str = "ok") -> Brought:
+    """A result that is text, or parts, each read by its type. Unreadable for a part of a type that none reads."""
+    if not isinstance(content, list):
+        return Brought(own, optional(content, field), outcome)
+    parts = []
+    for at, part in enumerate(listed(content, field, "part")):
+        kind = string(part.get("type"), f"{field}[{at}].type")
+        if kind not in read:
+            known = " or ".join(map(repr, read))
+            raise Unreadable(f"{field}[{at}].type: a result that is handed in holds {known}, not {shown(kind)}")
+        parts.append(read[kind](part, f"{field}[{at}]"))
+    return in_parts(own, parts, outcome)
+
+
+def in_parts(own: str, parts: list[str | ImageBlock], outcome: str, name: str = "") -> Brought:
+    """A result that is texts and images: its content is the texts, and it has blocks where there is an image."""
+    texts = [part for part in parts if isinstance(part, str)]
+    return Brought(own, "".join(texts), outcome, written(parts) if len(texts) < len(parts) else None, name)
+
+
+def words(part: Message, field: str) -> str:
+    """A part of a result that is text."""
+    return string(part.get("text"), f"{field}.text")
+
+
+def picture(media_type: object, data: object, field: str) -> ImageBlock:
+    """A part of a result that is an image, its data in base64."""
+    try:
+        return ImageBlock(a2b_base64(string(data, "data"), strict_mode=True), string(media_type, "media type"))
+    except (Unreadable, ValueError) as wrong:
+        raise Unreadable(f"{field}: an image in a result that is handed in must hold its data: {wrong}") from None
+
+
+def picture_at(url: object, field: str) -> ImageBlock:
+    """The same of a data URL (RFC 2397)."""
+    found = re.fullmatch(r"data:([^;,]+);base64,(.*)", url if isinstance(url, str) else "", re.DOTALL)
+    kind, data = found.groups() if found else (None, None)
+    return picture(kind, data, field)
 
 
 def spoken(content: object, kind: str = "text") -> str | list[Message]:

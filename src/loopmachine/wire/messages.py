@@ -11,9 +11,10 @@ from operator import index
 from threading import Lock
 from typing import Any, SupportsIndex, TypeVar, overload
 
-from loopmachine.frozen import freeze, thaw
+from loopmachine.frozen import thaw
 from loopmachine.history import History
 from loopmachine.wire.base import Wire
+from loopmachine.wire.fields import sent_text
 
 Source = TypeVar("Source")
 
@@ -30,7 +31,7 @@ class Encoding:
         self._wire = wire
         self._dropped = dropped
         self._lock = Lock()
-        self._texts = [freeze(message) for message in wire.lead(system)]
+        self._texts = [sent_text(message) for message in wire.lead(system)]
         self._ends = [len(self._texts)]  #: how many messages the first n entries are, with what leads
         self._ids: set[str] = set()  #: that they bear
         self._source: list[Any] = []  #: the entries encoded, in the list that all logs of one growth share
@@ -53,7 +54,7 @@ class Encoding:
                 self._texts, self._ends, self._source = self._texts[: self._ends[0]], self._ends[:1], entries._items
                 self._ids = set()
             for place in range(len(self._ends) - 1, len(entries)):
-                self._texts += [freeze(message) for message in self._wire.placed(entries, place, self._ids)]
+                self._texts += [sent_text(message) for message in self._wire.placed(entries, place, self._ids)]
                 self._ends.append(len(self._texts))
                 foreign = foreign or self._foreign(entries[place])
             found = self._texts, self._ends[len(entries)]

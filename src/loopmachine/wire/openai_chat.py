@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.frozen import freeze, thaw
+from loopmachine.blocks import ImageBlock
+from loopmachine.frozen import freeze
 from loopmachine.limits import Usage
 from loopmachine.records import Exchange, Turn
 from loopmachine.wire.base import ProviderWire, aborts
@@ -31,9 +32,10 @@ from loopmachine.wire.fields import (
     optional,
     provider_id,
     string,
+    system_sent,
     text_of,
 )
-from loopmachine.wire.given import Brought, Piece, Said, System, heard, spoken
+from loopmachine.wire.given import Piece, Said, System, brought, heard, picture_at, spoken, words
 from loopmachine.wire.openai_chat_stream import OpenAIChatStream
 
 
@@ -49,16 +51,17 @@ class OpenAIChat(ProviderWire):
     name = "openai-chat"
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
-        return [{"role": "system", "content": system}] if system else []
+        text = system_sent(system)
+        return [{"role": "system", "content": text}] if text else []
 
-    def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [
             {
                 "type": "function",
                 "function": {
                     "name": one["name"],
                     "description": one["description"],
-                    "parameters": thaw(freeze(one["input_schema"])),
+                    "parameters": one["input_schema"],
                 },
             }
             for one in schemas
@@ -72,7 +75,8 @@ class OpenAIChat(ProviderWire):
         if role == "assistant":
             yield Said(message)
         elif role == "tool":
-            yield Brought(filled(message.get("tool_call_id"), "tool_call_id"), _words(content))
+            own = filled(message.get("tool_call_id"), "tool_call_id")
+            yield brought(own, content, "content", {"text": words, "image_url": _image})
         elif role in ("system", "developer"):
             yield System(filled(_words(content), "content"))
         elif role == "user":
@@ -84,15 +88,18 @@ class OpenAIChat(ProviderWire):
 
     def _replayed(self, payload: dict[str, Any], turn: Turn) -> list[dict[str, Any]]:
         message = payload | {"role": "assistant"}
-        message.pop("function_call", None)
+        for field in ("function_call", "parsed"):  # a legacy form, and what the SDK's parse() adds
+            message.pop(field, None)
         if not message.get("tool_calls"):  # servers send an empty list, and refuse to be sent it
             message.pop("tool_calls", None)
         for call, asked in zip(turn.calls, message.get("tool_calls", ()), strict=True):
             asked["id"] = call.wire_id
+            asked.pop("index", None)  # of a stream, as the SDK leaves it in what it puts together
             asked["type"] = "custom" if asked.get("type") == "custom" else "function"
             asked[asked["type"]]["name"] = name_sent(call)
             if asked["type"] == "function":
                 asked["function"]["arguments"] = arguments_text_sent(call)
+                asked["function"].pop("parsed_arguments", None)
         content = message.get("content")
         if isinstance(content, list):
             content = [part for part in content if not is_silent(part)]
@@ -171,6 +178,11 @@ def _words(content: Any) -> str:
     if isinstance(content, list):
         return text_of(listed(content, "content", "part"), "content")
     return optional(content, "content")
+
+
+def _image(part: dict[str, Any], field: str) -> ImageBlock:
+    held = part.get("image_url")
+    return picture_at(held.get("url") if isinstance(held, dict) else None, field)
 
 
 def _call(call: dict[str, Any], place: int) -> Asked:

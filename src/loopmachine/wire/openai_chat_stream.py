@@ -27,6 +27,8 @@ class OpenAIChatStream(Accumulator):
     Of a custom tool's call a screen gets the free text.
     """
 
+    done_ends = True
+
     def __init__(self, decode: Decode) -> None:
         super().__init__(decode)
         self._about: Chunk = {}  #: model and usage

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.frozen import freeze, thaw
+from loopmachine.blocks import ImageBlock
+from loopmachine.frozen import freeze
 from loopmachine.limits import Usage
 from loopmachine.records import CallResult, Exchange, Turn
 from loopmachine.wire.base import ProviderWire, aborts
@@ -28,10 +29,11 @@ from loopmachine.wire.fields import (
     optional,
     provider_id,
     string,
+    system_sent,
     text_of,
     words_of,
 )
-from loopmachine.wire.given import Brought, Piece, Said, System, heard, spoken
+from loopmachine.wire.given import Piece, Said, System, brought, heard, picture_at, spoken, words
 from loopmachine.wire.openai_responses_stream import OpenAIResponsesStream
 
 Item = dict[str, Any]
@@ -59,15 +61,15 @@ class OpenAIResponses(ProviderWire):
         return OpenAIResponsesStream(self.decode)
 
     def aside(self, system: str | None) -> Any:
-        return system or None
+        return system_sent(system) or None
 
-    def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [
             {
                 "type": "function",
                 "name": one["name"],
                 "description": one["description"],
-                "parameters": thaw(freeze(one["input_schema"])),
+                "parameters": one["input_schema"],
                 "strict": False,  # the server's default takes none but schemas in which all is required
             }
             for one in schemas
@@ -76,8 +78,8 @@ class OpenAIResponses(ProviderWire):
     def pieces(self, message: Item) -> Iterator[Piece]:
         kind, role, content = message.get("type", "message"), message.get("role"), message.get("content")
         if kind in (f"{one}_output" for one in _CALLS):
-            output = message.get("output")
-            yield Brought(filled(message.get("call_id"), "call_id"), _words(output, "output", "input_text"))
+            own = filled(message.get("call_id"), "call_id")
+            yield brought(own, message.get("output"), "output", {"input_text": words, "input_image": _image})
         elif kind != "message" or role == "assistant":
             yield Said({"type": "message"} | message, joins=True)
         elif role in ("system", "developer"):
@@ -90,6 +92,12 @@ class OpenAIResponses(ProviderWire):
             raise Unreadable(f"role: it must be 'system', 'user' or 'assistant', not {shown(role)}")
 
     def reply(self, said: list[Item]) -> object:
+        kinds = [one["type"] for one in said]
+        if not {"message", *_CALLS, *_CLIENTS}.intersection(map(str, kinds)):
+            raise Unreadable(
+                f"type: {', '.join(map(shown, kinds))} is taken only beside a message of the assistant's, or beside "
+                "calls of functions or custom tools: by itself it is nothing here that the model said"
+            )
         return {"status": "completed", "output": said}
 
     def _replayed(self, payload: list[Item], turn: Turn) -> list[Item]:
@@ -169,6 +177,10 @@ class OpenAIResponses(ProviderWire):
 def _words(content: Any, field: str, kind: str) -> str:
     """Text, or that of a list of parts."""
     return content if isinstance(content, str) else text_of(listed(content, field, "part"), field, kind)
+
+
+def _image(part: Item, field: str) -> ImageBlock:
+    return picture_at(part.get("image_url"), field)
 
 
 def _call(item: Item, at: str) -> Asked:

@@ -39,6 +39,7 @@ class OpenAIResponsesStream(Accumulator):
         super().__init__(decode)
         self._response: Chunk = {}  #: as it was told last
         self._items: dict[int, _Item] = {}
+        self._last = 0  #: the greatest place of an item
         self._places: dict[str, int] = {}  #: of the items, by their ids
         self._calls = 0
 
@@ -71,7 +72,7 @@ class OpenAIResponsesStream(Accumulator):
 
     def _text(self, event: str, chunk: Chunk, stage: str) -> Iterator[Delta]:
         own = optional(chunk.get("item_id"), "item_id")
-        item = self._at(chunk, own, self._places.get(own, max(self._items, default=0)))
+        item = self._at(chunk, own, self._places.get(own, self._last))
         kind, inside, part, field = _TEXTS[event]
         place = chunk.get("summary_index" if inside == "summary" else "content_index")
         where = inside, place if isinstance(place, int) else 0, field
@@ -89,6 +90,7 @@ class OpenAIResponsesStream(Accumulator):
             self._places[own] = place
         if place not in self._items:
             self._items[place] = _Item(self._number)
+            self._last = max(self._last, place)
         return self._items[place]
 
     def _number(self) -> int:

@@ -25,6 +25,7 @@ from loopmachine.wire.fields import (
     model_name,
     optional,
     string,
+    system_sent,
 )
 from loopmachine.wire.given import Brought, Piece, Said, System
 
@@ -43,7 +44,8 @@ class Plain(Wire):
     name = "plain"
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
-        return [{"kind": "system", "text": system}] if system else []
+        text = system_sent(system)
+        return [{"kind": "system", "text": text}] if text else []
 
     def entry(self, entry: Entry) -> list[dict[str, Any]]:
         messages = entry.messages()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import ClassVar, Protocol, TypeVar
 from typing import Final as Constant
-from typing import Protocol, TypeVar
 
 import attrs
 
@@ -51,8 +51,11 @@ class Decode(Protocol):
 class Accumulator(ABC):
     """Puts a streamed reply together as the provider sends one that is not streamed, which the wire then decodes.
 
-    There is a turn only on terminal evidence: a finish reason, the stream's own end mark, or a clean close.
+    There is a turn only on terminal evidence: a finish reason, the wire's own end mark, or a clean close.
     """
+
+    #: ``[DONE]`` is this wire's own end mark; on others, whose gateways may add it to a cut reply too, it says nothing.
+    done_ends: ClassVar[bool] = False
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
@@ -90,7 +93,7 @@ class Accumulator(ABC):
         if "error" in (chunk.get("type"), chunk.get("object")):
             raise provider_error(chunk)
         if chunk.get("type") == END:
-            self._ended = True
+            self._ended = self.done_ends
             return ()
         return self._take(chunk)
 
@@ -146,13 +149,14 @@ def provider_error(error: object) -> ModelError:
     """The error that a provider sent in the place of a reply, or of the rest of one.
 
     Its code is the provider's: the first word among code, type and status, else a number there. Overload, rate
-    limits, timeouts and faults of the server's own are retryable.
+    limits, timeouts and faults of the server's own are retryable. Its message is the provider's, or the ``detail`` that
+    gateways tell.
     """
     told = error if isinstance(error, Mapping) else {"message": error}
     words = [told.get(field) for field in ("code", "type", "status", "status_code")]
     named = [str(word) for word in words if isinstance(word, str | int) and str(word).strip() not in ("", "error")]
     named.sort(key=str.isdecimal)  # a word says more than the HTTP status beside it
-    message = told.get("message")
+    message = told.get("detail") if told.get("message") is None else told["message"]
     return ModelError(
         named[0] if named else "error",
         message if isinstance(message, str) else "" if message is None else repr(message),

@@ -60,12 +60,14 @@ class MessageWriter(Writer):
         if self.usage is None:
             return {}
         cached = self.usage.cached_tokens or 0
-        usage = {
+        usage: Chunk = {
             "input_tokens": (self.usage.input_tokens or 0) - cached,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": cached,
             "output_tokens": self.usage.output_tokens,
         }
+        if self.usage.reasoning_tokens is not None:
+            usage["output_tokens_details"] = {"thinking_tokens": self.usage.reasoning_tokens}
         return {"usage": usage | so_far}
 
 

@@ -9,12 +9,12 @@ from typing import Final as Constant
 
 from loopmachine.frozen import json_object
 from loopmachine.kinds import CALLS, FINAL, REFUSED, TRUNCATED
-from loopmachine.testing.checking import an_object, declared, forbid, named, paired, some
+from loopmachine.testing.checking import an_object, forbid, named, paired, some
 from loopmachine.testing.providers.base import SIGNATURE, Block, Chunk, Provider, Writer
 from loopmachine.testing.script import ProviderError
 from loopmachine.wire import GEMINI
 from loopmachine.wire.fields import listed, string
-from loopmachine.wire.spelling import as_api
+from loopmachine.wire.spelling import as_api, spelled
 
 #: Without ``alt=sse`` the provider streams one JSON array, for which no client asks.
 _PATH: Constant = re.compile(
@@ -124,9 +124,15 @@ class Gemini(Provider):
                 _check_signature(content["parts"], f"contents[{at}].parts")
         for at, tool in enumerate(some(body["tools"], "tools", "tool") if body.get("tools") else ()):
             for place, one in enumerate(listed(tool.get("functionDeclarations", []), f"tools[{at}]", "declaration")):
-                schema = "parametersJsonSchema" if "parametersJsonSchema" in one else "parameters"
-                declared(one, f"tools[{at}].functionDeclarations[{place}]", schema, _MARKS)
+                _check_declaration(spelled(one), f"tools[{at}].functionDeclarations[{place}]")
         paired(contents, "contents")
+
+
+def _check_declaration(one: Mapping[str, Any], at: str) -> None:
+    """Without a schema a function takes nothing. Google's own SDK sends ``parameters_json_schema``."""
+    named(one, at, _MARKS)
+    for field in ("parametersJsonSchema", "parameters"):
+        an_object(one.get(field, {}), f"{at}.{field}")
 
 
 def _check_content(content: Mapping[str, Any], at: str) -> None:
