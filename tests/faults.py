@@ -57,7 +57,7 @@ class Fault:
 
 
 def of_rows(definition: Definition) -> Iterator[Fault]:
-    """Every row without its guard's sense, dropped, led elsewhere, or behind the next one on the same event."""
+    """Every row without its guard's sense or its update, dropped, led elsewhere, or behind the next on its event."""
     for row_id, state, row in definition.all_rows():
         rows = definition.rows(state.name)
         place = rows.index(row)
@@ -67,6 +67,9 @@ def of_rows(definition: Definition) -> Iterator[Fault]:
                 yield _tabled(
                     f"{row_id} {row.guard.__name__} {changed}", state, [*rows[:place], new, *rows[place + 1 :]]
                 )
+        if row.update is not None:
+            new = attrs.evolve(row, update=None)
+            yield _tabled(f"{row_id} without its update", state, [*rows[:place], new, *rows[place + 1 :]])
         yield _tabled(f"{row_id} dropped", state, [*rows[:place], *rows[place + 1 :]])
         other = _beside(definition, row.to)
         new = attrs.evolve(row, to=other)

@@ -18,6 +18,7 @@ from loopmachine.records import BaseSnapshot, Snapshot
 from loopmachine.requests import PollCancel
 from loopmachine.table import TOOL_LOOP
 from tests.facts import asks, brought, call, polled, walk
+from tests.test_review_lines import Go, nothing
 
 
 def wait(snapshot: BaseSnapshot) -> tuple[PollCancel]:
@@ -467,6 +468,9 @@ def test_a_definition_says_in_a_word_what_it_is() -> None:
 
 STRANGE: Any = ("a", "b")
 NAMED: Any = "CancelPolled"
+NONE: Any = None
+NO_STATE = "'CancelPolled' is no State with a name and a doc, both text"
+NO_INITIAL = "the initial state 'CancelPolled' is none of the states"
 
 
 @pytest.mark.parametrize(
@@ -474,10 +478,22 @@ NAMED: Any = "CancelPolled"
     [
         (lambda: TOOL_LOOP.with_row("admitting", STRANGE, at=1), ["admitting/1: ('a', 'b') is no Row"]),
         (lambda: TOOL_LOOP.with_state(NAMED), ["'CancelPolled' is no State"]),
-        (lambda: Definition("CancelPolled", {NAMED: []}), ["'CancelPolled' is no State"]),
+        (lambda: Definition("CancelPolled", {NAMED: []}), [NO_STATE, NO_INITIAL]),
         (
             lambda: Definition("CancelPolled", {NAMED: [GO, STRANGE]}),
-            ["'CancelPolled' is no State", "CancelPolled/2: ('a', 'b') is no Row"],
+            [NO_STATE, "CancelPolled/2: ('a', 'b') is no Row", NO_INITIAL],
+        ),
+        (
+            lambda: Definition("a", {State("a", NONE, asks=nothing): [STRANGE, GO]}),
+            [
+                f"{State('a', NONE, asks=nothing)!r} is no State with a name and a doc, both text",
+                "a/1: ('a', 'b') is no Row",
+                "the initial state 'a' is none of the states",
+            ],
+        ),
+        (
+            lambda: Definition("a", {State("a", "It waits.", asks=nothing): [STRANGE, Row(Go, "nowhere")]}),
+            ["a/1: ('a', 'b') is no Row", "a/1: it leads to 'nowhere', which is none of the states"],
         ),
         (
             lambda: TOOL_LOOP.with_row("admitting", Row(NAMED, "collecting"), at=1),
@@ -486,7 +502,16 @@ NAMED: Any = "CancelPolled"
     ],
 )
 def test_what_is_no_state_and_no_row_is_refused(make: Any, says: list[str]) -> None:
-    """By its place."""
+    """By its place, and with it what is wrong with the rest."""
     with pytest.raises(InvalidDefinition) as caught:
         make()
     assert list(caught.value.faults) == says
+
+
+def test_two_classes_of_events_of_one_name_are_refused() -> None:
+    """Events are told apart by their names."""
+    other = type("Go", (), {})
+    start, end = State("a", "It waits.", asks=nothing), State("b", "It ended.", final="answered")
+    with pytest.raises(InvalidDefinition) as caught:
+        Definition("a", {start: [Row(Go, "b"), Row(other, "b")], end: []})
+    assert caught.value.faults == ("Go: two classes of events have this name",)

@@ -266,6 +266,27 @@ PLANTS: dict[str, Plant] = {
         (polled(),),
         "tools are offered to wrap up with",
     ),
+    "a call is asked for without its deadline": (
+        "I2",
+        asking("awaiting_model", lambda at: (AskModel(at.steps, deadline=at.deadline and at.deadline + 1),)),
+        begun(budget=Budget(max_seconds=2.0)),
+        (polled(),),
+        "AskModel is to be done by 3.0, and the time is spent at 2.0",
+    ),
+    "an exchange does not enter the history": (
+        "I3",
+        planted("collecting/3", update=None),
+        begun(),
+        (*step(ONE), returned(ONE), polled()),
+        "the call (1, 0) of look was admitted and is not in the history",
+    ),
+    "what is under way is not interrupted": (
+        "I5",
+        asking("awaiting_model", lambda at: (AskModel(at.steps),)),
+        begun(),
+        (polled(), cancel()),
+        "a cancel was observed, and what is under way is not to be interrupted",
+    ),
     "a result does not enter the history": (
         "I3",
         planted("collecting/3", update=append_too_little),

@@ -39,7 +39,8 @@ from loopmachine.requests import (
 from loopmachine.review.account import Account
 from loopmachine.review.answers import most_answers
 from loopmachine.review.moves import Move
-from loopmachine.review.promises import STRAY, broken
+from loopmachine.review.promises import broken
+from loopmachine.review.totality import STRAY
 from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, TOLD, UNTOLD, USAGES, rarely
 

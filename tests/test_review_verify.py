@@ -16,7 +16,7 @@ from loopmachine import guards, requests, updates
 from loopmachine.cli import main
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import InvalidDefinition
-from loopmachine.events import CancelPolled
+from loopmachine.events import CancelPolled, Resumed
 from loopmachine.limits import Budget, Policy
 from loopmachine.loop import Loop
 from loopmachine.records import Exchange
@@ -28,7 +28,7 @@ from loopmachine.review.verify import OPTIONS, Report, verify, world
 from loopmachine.review.world import World, handed_in
 from loopmachine.table import TOOL_LOOP
 from tests.test_promises import asking, exchanged, never, planted
-from tests.test_review_lines import SMALL
+from tests.test_review_lines import SMALL, Go
 
 HERE = __name__
 DEAF = planted("checking_cancel/1", guard=never)  #: no cancel is looked for before the model is asked
@@ -109,6 +109,8 @@ def test_no_time_is_no_exploration() -> None:
     report = verify(seconds=0.0)
     assert (report.configurations, report.whole, report.passed) == (0, False, False)
     assert printing.verdict(report) == "FAILED: nothing was explored"
+    assert (none := verify(advances=0)).configurations > 0
+    assert (none.passed, printing.verdict(none)) == (False, "FAILED: nothing was explored")
 
 
 # --- what it says -------------------------------------------------------------------------------------------
@@ -168,6 +170,56 @@ def test_a_table_over_other_events_is_not_explored() -> None:
     """Its table holds, and the Report says why that is all."""
     report = verify(SMALL)
     assert (report.passed, report.configurations, report.unexplored) == (True, 0, "no world tells Go, Wait")
+
+
+def test_of_a_table_with_other_events_beside_the_loops_the_rest_is_explored() -> None:
+    """No world tells them, which is said; a row on one is not expected to be taken, and a fault elsewhere is found."""
+    row = Row(Go, "checking_cancel")
+    paged, deaf = (one.with_row("awaiting_model", row, at=5) for one in (TOOL_LOOP, DEAF))
+    report = verify(paged, advances=FEW)
+    assert (report.untold, report.unexplored, report.advances > FEW) == (("Go",), "", True)
+    assert ("awaiting_model/5" in report.dead, "awaiting_model/5" in report.rows) == (False, False)
+    assert "\ntold by no world: Go\n" in printing.summary("m:d", report)
+    assert [found.promise for found in verify(deaf, advances=FEW).broken] == ["I5"]
+
+
+def throttled() -> Definition:
+    """The loop with a rest of somebody's own, which looks for a cancel once more before the budget is looked at."""
+    rest = State("throttling", "Wait for a place.", requests.poll_now)
+    cancelled = Row(CancelPolled, "finished_cancelled", guards.cancel_requested, updates.remember_cancel)
+    rows = [cancelled, Row(CancelPolled, "checking_budget"), Row(Resumed, "throttling")]
+    table = {**planted("checking_cancel/2", TOOL_LOOP.with_state(rest, rows), to="throttling").table}
+    return Definition(TOOL_LOOP.initial, table, hear=TOOL_LOOP.hear)
+
+
+def test_of_a_rest_of_somebodys_own_nothing_is_known() -> None:
+    """Neither how near the end it is, nor why a run should end there; what follows is checked as ever."""
+    assert verify(throttled(), advances=FEW).broken == []
+    deaf = planted("rechecking_cancel/1", throttled(), guard=never)
+    assert [found.promise for found in verify(deaf, advances=10 * FEW).broken] == ["I5"]
+
+
+def long_winded(snapshot: Any, event: Any) -> bool:
+    """The turn is long; the rows before have seen to it that there is one."""
+    return len(snapshot.turn.text) > 1000
+
+
+def test_a_guard_may_rely_on_the_rows_before_it() -> None:
+    """Where it is asked out of its place, to see whether the order matters, and raises, it does not hold."""
+    talk = TOOL_LOOP.with_row("validating", Row(None, "finished_refused", long_winded), at=4)
+    assert verify(talk, advances=10 * FEW).broken == []
+
+
+def careless(snapshot: Any) -> Any:
+    """What is asked of a call that there may not be."""
+    return snapshot.flights[5]
+
+
+def test_a_state_that_can_not_say_what_it_asks_is_broken() -> None:
+    """With the way there, as an update that raises is."""
+    (found,) = verify(asking("dispatching", careless), advances=10 * FEW).broken
+    assert (found.promise, found.sentence) == ("I8", "it raises IndexError: tuple index out of range")
+    assert [rows[-1:] for _, rows in found.path] == [("checking_budget/7",), ("awaiting_model/1",), ()]
 
 
 def test_a_machine_that_asks_something_else_is_not_explored() -> None:
@@ -239,9 +291,20 @@ def test_a_run_of_the_command_can_be_bound(capsys: pytest.CaptureFixture[str]) -
     """--minutes ends it, and the figures of what was explored till then are told."""
     code, said = printed(capsys, "--minutes", "0.02", "--tool", "mail")
     figures = r"^ *[\d,]+ advances +[\d,]+ snapshots +[\d.]+ s  "
-    assert (code, said.splitlines()[-1]) == (0, "passed: every promise holds on every path that was explored")
+    assert (code, said.splitlines()[-1]) == (
+        0,
+        "passed: every promise holds on every path that was explored, and not all were: the exploration was cut",
+    )
     assert re.search(rf"{figures}the defaults", said, re.MULTILINE)
     assert re.search(rf"{figures}\d+ configurations, not all to their end; [\d,]+ advances/s$", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize("minutes", ["nan", "inf", "soon"])
+def test_minutes_are_a_number(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that a clock can reach."""
+    with pytest.raises(SystemExit):
+        main(["verify", "--minutes", minutes])
+    assert f"argument --minutes: invalid number of minutes value: '{minutes}'" in capsys.readouterr().err
 
 
 def test_a_configuration_is_a_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ def _add_verify(commands: Any) -> None:
     verify.add_argument(
         "--full", action="store_true", help="every combination of budget and policy, not every two values: takes days"
     )
-    verify.add_argument("--minutes", type=float, metavar="N", help="stop after so long, whatever is left to explore")
+    verify.add_argument("--minutes", type=_minutes, metavar="N", help="stop after so long, whatever is left to explore")
     verify.add_argument(
         "--tool",
         action="append",
@@ -140,6 +141,17 @@ def _verify(arguments: argparse.Namespace) -> int:
     )
     say(printing.summary(arguments.definition, report))
     return 0 if report.passed else 1
+
+
+def _minutes(text: str) -> float:
+    """A number of minutes. Raises ValueError for none that a clock can reach."""
+    minutes = float(text)
+    if not math.isfinite(minutes):
+        raise ValueError
+    return minutes
+
+
+_minutes.__name__ = "number of minutes"  # as argparse says it
 
 
 def _diagram(arguments: argparse.Namespace) -> int:

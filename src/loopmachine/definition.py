@@ -85,14 +85,14 @@ class Definition:
 
     def __attrs_post_init__(self) -> None:
         strange = list(_strange(self.table))
-        if strange:
-            raise InvalidDefinition(strange)
+        if strange:  # what is wrong with the rest is told, too
+            object.__setattr__(self, "table", _frozen_rows(_sound(self.table)))
         object.__setattr__(self, "states", MappingProxyType({state.name: state for state in self.table}))
         object.__setattr__(self, "_by_id", {row_id: row for row_id, _, row in self.all_rows()})
         object.__setattr__(self, "_accepts", {state.name: _accepted(rows) for state, rows in self.table.items()})
         reached = _reach(_targets(self), {self.initial})
         object.__setattr__(self, "unreached", tuple(name for name in self.unreached if name not in reached))
-        found = list(faults(self))
+        found = [*strange, *faults(self)]
         if found:
             raise InvalidDefinition(found)
 
@@ -157,20 +157,41 @@ def faults(definition: Definition) -> Iterator[str]:
             if row.to not in definition.states:
                 yield f"{state.name}/{number}: it leads to {row.to!r}, which is none of the states"
             yield from _named_faults(f"{state.name}/{number}", row)
+    yield from _event_faults(definition)
     yield from _path_faults(definition)
 
 
+def _event_faults(definition: Definition) -> Iterator[str]:
+    """Events are told apart by their names."""
+    events = dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None)
+    names = [event.__name__ for event in events]
+    yield from (f"{name}: two classes of events have this name" for name in sorted(set(names)) if names.count(name) > 1)
+
+
 def _strange(table: Mapping[Any, tuple[Any, ...]]) -> Iterator[str]:
-    """What is no state and no row: the rest can't be looked at."""
+    """What is no state and no row."""
     for state, rows in table.items():
-        if not isinstance(state, State):
-            yield f"{state!r} is no State"
+        if not _is_state(state):
+            yield f"{state!r} is no State with a name and a doc, both text"
         for number, row in enumerate(rows, 1):
             where = f"{getattr(state, 'name', state)}/{number}"
             if not isinstance(row, Row):
                 yield f"{where}: {row!r} is no Row"
-            elif row.event is not None and not isinstance(row.event, type):
+            elif not _is_row(row):
                 yield f"{where}: its event must be a class of events or None, not {row.event!r}"
+
+
+def _sound(table: Mapping[Any, tuple[Any, ...]]) -> dict[State, list[Row]]:
+    """The table without what is none."""
+    return {state: [row for row in rows if _is_row(row)] for state, rows in table.items() if _is_state(state)}
+
+
+def _is_state(state: Any) -> bool:
+    return isinstance(state, State) and isinstance(state.name, str) and isinstance(state.doc, str)
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, Row) and (row.event is None or isinstance(row.event, type))
 
 
 def _state_faults(state: State, rows: tuple[Row, ...]) -> Iterator[str]:

@@ -186,11 +186,12 @@ class Walk:
         for event in self.world.events(snapshot, asked, definition.accepts(snapshot.state)):
             try:
                 after = step(machine, definition, snapshot, event, asked)
+                asks = states[after.state].asks
+                asking = asks(after) if asks else ()
             except Exception as error:
                 self._break("I8", _refused(error), place, event)
                 return
-            asks = states[after.state].asks
-            yield Advance(after, after.log.latest, event, asked, asks(after) if asks else ())
+            yield Advance(after, after.log.latest, event, asked, asking)
 
     def _next(self, place: Place, move: Move, key: tuple[Any, ...]) -> Place:
         """The rest that a move led to. Without its log, which costs more than all the rest, where nothing reads it."""

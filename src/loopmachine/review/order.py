@@ -51,8 +51,16 @@ class Orders:
             snapshot = self.definition.hear(snapshot, event)
         for place, row_id in enumerate(taken[: last + 1]):
             later, update = self._later[row_id], self.definition.row(row_id).update
-            for pair in [pair for pair, guard in later.items() if guard(snapshot, event)]:
+            for pair in [pair for pair, guard in later.items() if _holds(guard, snapshot, event)]:
                 self.found[pair] = Both(*pair, snapshot, event)
                 del later[pair]
             if update is not None and place < last:
                 snapshot = update(snapshot, event)
+
+
+def _holds(guard: Guard, snapshot: Any, event: Event) -> bool:
+    """One that raises relies on the rows before it, behind which it is asked in a run: there it does not hold."""
+    try:
+        return bool(guard(snapshot, event))
+    except Exception:
+        return False

@@ -50,10 +50,12 @@ def summary(where: str, report: Report) -> str:
 def verdict(report: Report) -> str:
     """One line."""
     if report.passed:
-        what = "the table holds" if report.unexplored else "every promise holds on every path that was explored"
-        return f"passed: {what}"
+        if report.unexplored:
+            return "passed: the table holds"
+        cut = "" if report.whole else ", and not all were: the exploration was cut"
+        return f"passed: every promise holds on every path that was explored{cut}"
     found = [f"{one.promise} is broken" for one in report.broken]
-    if not report.configurations:
+    if not report.advances:
         found.append("nothing was explored")
     if report.undeclared:
         found.append(f"{len(report.undeclared)} orders of rows are not declared")
@@ -68,6 +70,7 @@ def _explored(report: Report) -> Iterator[list[str]]:
     yield [
         f"{_figures(report, report.seconds)}  {report.configurations} configurations, {whole}; {rate:,.0f} advances/s",
         f"every advance checked against {', '.join(PROMISES)}; compared with stock transitions: {report.looked:,}",
+        *([f"told by no world: {', '.join(report.untold)}"] if report.untold else []),
     ]
     rows, finals = len(list(report.definition.all_rows())), _finals(report)
     yield [

@@ -15,37 +15,28 @@ snapshot, is ``move.told``. I11 needs ``moves(..., sealed=True)``, which notes w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import lru_cache
 from operator import itemgetter
-from typing import Any
 from typing import Final as Constant
 
 import attrs
 
-from loopmachine.definition import Definition
-from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import (
-    ApprovalGiven,
-    CallLost,
-    CallReturned,
-    CallsResolved,
     CancelPolled,
     CancelRequested,
-    Event,
-    ModelFailed,
-    ModelReplied,
-    Resumed,
 )
 from loopmachine.kinds import CALLS, FINAL
-from loopmachine.machine import advance, live, outstanding, step
-from loopmachine.records import Call, CallResult, Exchange, Final, Snapshot, Turn
-from loopmachine.requests import AskModel, CallsRequest, InterruptModel, PollCancel, ResolveCalls
+from loopmachine.machine import live, outstanding, step
+from loopmachine.records import Call, CallResult, Exchange, Final, Turn
+from loopmachine.requests import AskModel, ResolveCalls, StartCalls
 from loopmachine.review import account as accounts
 from loopmachine.review import reasons
 from loopmachine.review.account import Fate
 from loopmachine.review.answers import gained
 from loopmachine.review.moves import Move
+from loopmachine.review.totality import total
+from loopmachine.table import TOOL_LOOP
 
 Promise = Callable[[Move], str | None]
 
@@ -64,9 +55,15 @@ def ends(move: Move) -> str | None:
     most = move.left_before - move.event.answers
     if move.left > most:
         most += gained(move.event, move.before.budget, move.after.budget)
-    if move.left <= most:
+    if move.left <= most or _own(move):
         return None
     return f"the run is no nearer to its end: {move.left} answers were left after this event, {most} may be"
+
+
+def _own(move: Move) -> bool:
+    """It leads from or to a rest of somebody's own, of which nothing is known here."""
+    known = TOOL_LOOP.states
+    return move.before.state not in known or (move.state.final is None and move.state.name not in known)
 
 
 # --- I2 -------------------------------------------------------------------------------------------------------
@@ -97,9 +94,14 @@ def _forbidden(move: Move) -> str | None:
     if heard.spent():
         what = "a call is started" if move.starts else "the model is asked"
         return f"{what} though the budget forbids it: {heard.spent()}"
-    for request in move.requests if move.asks_model else ():
+    limit = heard.budget.max_seconds
+    deadline = math.inf if limit is None else heard.since + limit
+    for request in move.requests:
         if type(request) is AskModel and (request.tool_choice == "none") != wrapping:
             return "tools are offered to wrap up with" if wrapping else "no tools are offered"
+        by = math.inf if (told := getattr(request, "deadline", deadline)) is None else told
+        if by != deadline and not abs(by - deadline) <= CLOCK:
+            return f"{type(request).__name__} is to be done by {by}, and the time is spent at {deadline}"
     return None
 
 
@@ -107,7 +109,9 @@ def _forbidden(move: Move) -> str | None:
 
 
 def paired(move: Move) -> str | None:
-    """I3: in the history each call has exactly one result, in order."""
+    """I3: in the history each call has exactly one result, in order; no admitted call is missing when all goes on."""
+    if move.told.fates and (move.asks_model or move.state.final is not None):
+        return f"{_named(move.told.fates[0].call)} was admitted and is not in the history"
     if move.after.history is move.before.history:  # it was looked at when it was made
         return None
     for place, entry in enumerate(move.after.history.entries[:]):
@@ -161,11 +165,13 @@ def no_effect_after_the_stop(move: Move) -> str | None:
     """I5: a cancel sticks; after it or a truncated turn nothing is asked for or started, nor without a fresh poll."""
     if move.after.cancelled != move.heard.cancelled:
         return f"a cancel was {'' if move.heard.cancelled else 'not '}observed, and the snapshot says otherwise"
+    what = "a call is started" if move.starts else "the model is asked"
+    if move.heard.cancelled and (move.asks_model or move.starts):
+        return f"{what} after a cancel was observed"
+    if move.event.cancelled and not {AskModel, StartCalls}.isdisjoint(map(type, move.advance.asking)):
+        return "a cancel was observed, and what is under way is not to be interrupted"
     if not (move.asks_model or move.starts):
         return None
-    what = "a call is started" if move.starts else "the model is asked"
-    if move.heard.cancelled:
-        return f"{what} after a cancel was observed"
     if move.heard.truncated:
         return f"{what} after a turn that was cut by its length"
     if not isinstance(move.event, CancelPolled):
@@ -185,80 +191,7 @@ def final_before_cap(move: Move) -> str | None:
     return None
 
 
-# --- I8, I9, I11 ----------------------------------------------------------------------------------------------
-
-#: One event of each kind, none of which answers anything.
-STRAY: Constant[tuple[Event, ...]] = (
-    CancelPolled(False, at=0.0),
-    CancelRequested(at=0.0),
-    ModelReplied(Turn("stray"), at=0.0),
-    ModelFailed("stray", at=0.0),
-    ApprovalGiven((), at=0.0),
-    CallReturned(CallResult(0, 0, "stray", "stray", "ok", ""), at=0.0),
-    CallLost(0, 0, at=0.0),
-    CallsResolved((), at=0.0),
-    Resumed(at=0.0),
-)
-
-
-def total(move: Move) -> str | None:
-    """I8: an event is a row or UnexpectedEvent; a final state takes and asks nothing, a rest waits for something.
-
-    Every rest takes another host, and a cancel unless it is a poll; a model that was asked is waited for.
-    """
-    definition, state, asking, kind = move.definition, move.state, move.advance.asking, type(move.event)
-    accepted = definition.accepts(move.before.state)
-    if kind.__name__ not in accepted:
-        return f"{move.before.state} took {kind.__name__}; it accepts {', '.join(accepted)}"
-    if state.auto or _waits(asking) is not (state.final is None):
-        return f"the run stands in {state.name} and waits for {asking or 'nothing'}"
-    if kind is CancelRequested and _model(move.advance.asked) and not _model(asking):
-        return f"the model was asked, and in {state.name} nobody waits for it any more"
-    return None if state.name in _sound(definition) else _unsound(move)
-
-
-def _waits(asking: tuple[Any, ...]) -> bool:
-    """Something is asked for; and what is about calls names some."""
-    for request in asking:
-        if isinstance(request, CallsRequest) and not request.calls:
-            return False
-    return asking != ()
-
-
-def _model(asked: tuple[Any, ...]) -> bool:
-    """The model's turn is waited for."""
-    return bool(asked) and type(asked[0]) in (AskModel, InterruptModel)
-
-
-def _unsound(move: Move) -> str | None:
-    """What is wrong with the events that a state takes, which hangs on the table only; looked at once a state."""
-    definition, after, state = move.definition, move.after, move.state
-    accepted = definition.accepts(state.name)
-    if state.final and accepted:
-        return f"the run ended in {state.name}, which accepts {', '.join(accepted)}"
-    for event in STRAY:
-        if type(event).__name__ not in accepted and not _refused(definition, after, event):
-            return f"{state.name} took {type(event).__name__}; it accepts {', '.join(accepted) or 'nothing'}"
-    polls = all(type(request) is PollCancel for request in move.advance.asking)
-    for name in () if state.final else ("Resumed",) if polls else ("Resumed", "CancelRequested"):
-        if name not in accepted:
-            return f"the run stands in {state.name}, which does not take {name}"
-    _sound(definition).add(state.name)
-    return None
-
-
-@lru_cache(maxsize=16)
-def _sound(definition: Definition) -> set[str]:
-    """The states in which every event without a row was refused once. That hangs on the table only: once will do."""
-    return set()
-
-
-def _refused(definition: Definition, snapshot: Snapshot, event: Event) -> bool:
-    try:
-        advance(definition, snapshot, event)
-    except UnexpectedEvent:
-        return True
-    return False
+# --- I9, I11 ---------------------------------------------------------------------------------------------------
 
 
 def deterministic(move: Move) -> str | None:
@@ -376,6 +309,8 @@ def _named(call: Call) -> str:
 def status(move: Move) -> str | None:
     """I13: the status is the first reason, in the table's order, that the events and the spend give at that gate."""
     due = reasons.decided((move.before.state, type(move.event)), move.heard)
+    if _own(move):
+        return None
     if move.state.final is None:
         return None if due is None else f"the run goes on in {move.after.state}, and should have ended {due}"
     if move.status in reasons.STATUSES and move.status != due:

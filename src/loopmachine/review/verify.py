@@ -68,6 +68,7 @@ class Report:
 
     definition: Definition
     unexplored: str = ""  #: why nothing was explored; blank where it was
+    untold: tuple[str, ...] = ()  #: events that no world tells, by name; their rows are not expected to be taken
     configurations: int = 0
     advances: int = 0  #: each checked against every promise
     snapshots: int = 0  #: distinct, equal ones merged
@@ -86,7 +87,7 @@ class Report:
 
         A row may be missing where the exploration was cut; of a machine that can't be explored the table is all.
         """
-        explored = self.configurations > 0 and not (self.whole and self.dead)
+        explored = self.advances > 0 and not (self.whole and self.dead)
         return not self.broken and not self.undeclared and (explored or bool(self.unexplored))
 
     @property
@@ -98,7 +99,8 @@ class Report:
     def dead(self) -> list[str]:
         """The rows that were never taken, in the order of the table."""
         rows = self.rows
-        return [row_id for row_id, _, _ in self.definition.all_rows() if row_id not in rows]
+        told = ((row_id, row) for row_id, _, row in self.definition.all_rows() if row.event_name not in self.untold)
+        return [row_id for row_id, _ in told if row_id not in rows]
 
     def dead_under(self, option: str, value: Any) -> list[str]:
         """The rows that were taken, but in no configuration with this value; in the order of the table."""
@@ -155,7 +157,7 @@ def verify(
     """Explore configurations on the real ``advance``, each advance checked against every promise.
 
     Raises InvalidDefinition where no row leads to a state; whatever else is wrong with a table is refused before. One
-    over events that are not the tool-calling loop's is not explored; the Report says so.
+    without the tool-calling loop's events is not explored; of others only these are told. The Report says so.
 
     ``full``: the product of all values, not every pair and what shows whether a row is dead under a value. ``seconds``
     bounds the whole, ``advances`` each configuration; the first broken promise ends it. ``scattered``: bounded, it is
@@ -164,7 +166,7 @@ def verify(
     or all, were called with which outcomes. ``each`` is told its seconds.
     """
     live(definition)
-    report, began = Report(definition, _foreign_events(definition)), time.monotonic()
+    report, began = Report(definition, *_foreign_events(definition)), time.monotonic()
     sees = used(tuple(tools)) if sees is None and _foreign_functions(definition) else sees
     try:
         for chosen in () if report.unexplored else _configurations(report, full):
@@ -189,11 +191,12 @@ def _configurations(report: Report, full: bool) -> Iterator[Mapping[str, Any]]:
         yield from report.second_looks()
 
 
-def _foreign_events(definition: Definition) -> str:
-    """Why a machine can't be explored: the worlds tell only what the tool-calling loop takes."""
+def _foreign_events(definition: Definition) -> tuple[str, tuple[str, ...]]:
+    """Why a machine can't be explored, if so; and its events that no world tells, which are not the loop's."""
     known = {row.event for _, _, row in TOOL_LOOP.all_rows()}
-    strange = dict.fromkeys(row.event_name for _, _, row in definition.all_rows() if row.event not in known)
-    return f"no world tells {', '.join(strange)}" if strange else ""
+    events = dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None)
+    strange = tuple(event.__name__ for event in events if event not in known)
+    return "" if len(strange) < len(events) else f"no world tells {', '.join(strange)}", strange
 
 
 def _foreign_functions(definition: Definition) -> bool:
