@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+
 import attrs
 import pytest
 
@@ -23,8 +26,8 @@ FORGETFUL = "updates.mark_lost: flight.losses + 1 not counted"
 
 def test_there_are_faults_of_every_kind_each_with_a_name_of_its_own() -> None:
     """At least 60; of each kind so many, and at most ten of all are called equivalent."""
-    kinds = ("negated", "always true", "always false", "dropped", " to ")
-    kinds += ("without its update", "after the next", "off by one", "not counted")
+    kinds = ["negated", "always true", "always false", "dropped", " to "]
+    kinds += ["without its update", "after the next", "off by one", "not counted"]
     counts = {kind: sum(kind in name for name in BY_NAME) for kind in kinds}
     guarded = sum(row.guard is not None for _, _, row in TOOL_LOOP.all_rows())
     assert (len(BY_NAME), len(SAMPLE)) == (len(ALL), 12)
@@ -73,8 +76,29 @@ def test_a_fault_can_be_planted_for_good() -> None:
     mine = attrs.evolve(TOOL_LOOP)
     faults.plant_for_good("checking_cancel/3 dropped", mine)
     assert (mine.accepts("checking_cancel"), len(mine.rows("checking_cancel"))) == (("CancelPolled",), 2)
+
+
+def test_tests_are_run_with_the_fault_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that can't be planted fails them all."""
+    monkeypatch.setenv(faults.VARIABLE, "checking_cancel/2 dropped")
     with pytest.raises(InvalidDefinition, match="checking_cancel: on CancelPolled the last row has a guard"):
-        faults.plant_for_good("checking_cancel/2 dropped", mine)
+        faults.pytest_configure()
+
+
+def test_the_command_takes_the_names_of_faults(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without one it plants all."""
+    given, sys.argv = sys.argv, ["tests.faults", "checking_cancel/2 dropped"]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("tests.faults", run_name="__main__")
+    finally:
+        sys.argv = given
+    said = capsys.readouterr().out.splitlines()
+    assert (ended.value.code, said[0], said[-2]) == (
+        0,
+        "checking_cancel/2 dropped",
+        "1 faults; verify names 1, the tests of guards and loop fail with 1",
+    )
 
 
 def test_every_fault_is_printed_with_what_notices_it_and_both_figures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from loopmachine.machine import live
 from loopmachine.review.diagram import picture
 from loopmachine.table import TOOL_LOOP
-from loopmachine.testing import loop_cov
+from loopmachine.testing import loop_cov, plugin
 
 pytest_plugins = ["pytester"]
 
@@ -345,3 +345,10 @@ def test_users_have_it_by_installing(pytester: pytest.Pytester, monkeypatch: pyt
     pytester.makepyfile(gate=GATE, test_it=SOFT)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", WATCH, "--loop-cov-fail-under=60")
     assert said(result) == (1, [*NEVER_HARD, "FAILED: of rows and outcomes 2 of 4 (50 %), and less than 60 %"])
+
+
+def test_without_its_options_nothing_is_watched(pytester: pytest.Pytester) -> None:
+    """Nor is anything loaded for it."""
+    config = pytester.parseconfig()
+    plugin.pytest_configure(config)
+    assert config.pluginmanager.get_plugin("loop-cov") is None

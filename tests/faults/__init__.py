@@ -1,7 +1,8 @@
 """Faults planted in the tool-calling loop by a program, each a change of one line, and who notices them.
 
-``make faults`` plants them all and prints how many the verifier names, and how many the tests of guards and loop.
-Not every fault is one: ``EQUIVALENT`` says which change nothing that a run can show, and why.
+``make faults`` plants them all (``python -m tests.faults NAME`` those named) and prints how many the verifier names and
+how many the tests of guards and loop. Not every fault is one: ``EQUIVALENT`` says which change nothing that a run can
+show, and why.
 """
 
 from __future__ import annotations
@@ -202,9 +203,14 @@ def noticed(fault: Fault, looks: Sequence[Look] = LOOKS) -> str:
 
 def failing(fault: Fault, tests: Sequence[str] = TESTS) -> bool:
     """Some of the tests fails with the fault, in a process of its own."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.planting", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.faults", *tests]
     told = subprocess.run(command, env={**os.environ, VARIABLE: fault.name}, capture_output=True, check=False)
     return told.returncode != 0
+
+
+def pytest_configure() -> None:
+    """As a plugin of pytest: plant the fault that the environment names, before any test is collected."""
+    plant_for_good(os.environ[VARIABLE], TOOL_LOOP)
 
 
 def plant_for_good(name: str, definition: Definition) -> None:
@@ -228,7 +234,3 @@ def main(every: Sequence[Fault], looks: Sequence[Look] = LOOKS, tests: Sequence[
     print(f"\n{len(every)} faults; verify names {named}, the tests of guards and loop fail with {failed}")
     print(f"neither named by verify nor argued: {', '.join(missed) or 'none'}")
     return len(missed)
-
-
-if __name__ == "__main__":
-    sys.exit(main(faults()))
