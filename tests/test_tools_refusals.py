@@ -17,6 +17,7 @@ from msgspec import Meta
 from typing_extensions import TypeAliasType
 
 from loopmachine.tools import Tool
+from loopmachine.tools.reading import TOO_DEEP
 from loopmachine.tools.refusals import refusal
 
 SAID = "f was not called; its arguments don't fit:\n"
@@ -180,3 +181,19 @@ def test_a_refusal_says_where_each_class_stands_in_the_other() -> None:
         "a[0].b: too few",
         "a: no whole number",
     ]
+
+
+@dataclasses.dataclass
+class Endless:
+    n: int
+
+    def __post_init__(self) -> None:
+        self.__post_init__()
+
+
+def test_a_class_that_calls_itself_without_end_is_too_deep() -> None:
+    """It is answered, as arguments that are nested too deeply are."""
+
+    def f(v: Endless) -> None: ...
+
+    assert Tool.of(f).arguments.check('{"v": {"n": 1}}') == (None, f"{SAID}- {TOO_DEEP}")
