@@ -100,10 +100,14 @@ def test_an_id_that_was_used_is_used_again() -> None:
         (Budget(max_cost_usd=1.0), [None, usage(5)]),
         (Budget(max_tokens=10), [None, usage(5)]),
         (Budget(max_cost_usd=1.0, max_tokens=10), [None, usage(5), Usage(cost_usd=0.5)]),
+        (
+            Budget(max_steps=2, max_cost_usd=1.0, max_tokens=10),
+            [None, usage(5), Usage(cost_usd=0.5), Usage(10, 0, cost_usd=0.0)],
+        ),
     ],
 )
 def test_usage_is_told_or_not_where_a_budget_needs_it(budget: Budget, told: list[Usage | None]) -> None:
-    """And a step may say the half of it, where two budgets need one half each."""
+    """A step may say the half of it where two budgets need one half each, and where it is short all tokens for free."""
     world = World(budget, Policy())
     assert list(world.usages) == told
     turns = [one.turn.usage for one in events(world, snapshot("awaiting_model", steps=1)) if type(one) is ModelReplied]

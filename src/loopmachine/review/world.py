@@ -211,13 +211,15 @@ class World:
 
     @cached_property
     def usages(self) -> tuple[Usage | None, ...]:
-        """What a step may report of itself: all, nothing, and only the half of it that no budget needs."""
+        """What a step may report of itself: all, nothing, only the half of it that one budget needs, tokens for free."""
         priced, metered = self._most_usd > 0, self._most_tokens > 0
         found: list[Usage | None] = [None]
         if priced or metered:
             found.append(Usage(input_tokens=TOKENS - 1, output_tokens=1, cost_usd=COST))
         if priced and metered:
             found.append(Usage(cost_usd=COST))
+        if priced and metered and self.budget.max_steps < 3:  # or it would take too long
+            found.append(Usage(input_tokens=2 * TOKENS, output_tokens=0, cost_usd=0.0))
         return tuple(found)
 
     def _polls(self, request: PollCancel, snapshot: Snapshot) -> Iterable[Event]:
