@@ -102,7 +102,7 @@ def test_an_id_that_was_used_is_used_again() -> None:
         (Budget(max_cost_usd=1.0, max_tokens=10), [None, usage(5), Usage(cost_usd=0.5)]),
         (
             Budget(max_steps=2, max_cost_usd=1.0, max_tokens=10),
-            [None, usage(5), Usage(cost_usd=0.5), Usage(10, 0, cost_usd=0.0)],
+            [None, usage(5), Usage(cost_usd=0.5), usage(10, 0.0)],
         ),
     ],
 )

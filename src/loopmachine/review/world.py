@@ -219,7 +219,7 @@ class World:
         if priced and metered:
             found.append(Usage(cost_usd=COST))
         if priced and metered and self.budget.max_steps < 3:  # or it would take too long
-            found.append(Usage(input_tokens=2 * TOKENS, output_tokens=0, cost_usd=0.0))
+            found.append(Usage(input_tokens=2 * TOKENS - 1, output_tokens=1, cost_usd=0.0))
         return tuple(found)
 
     def _polls(self, request: PollCancel, snapshot: Snapshot) -> Iterable[Event]:
