@@ -784,6 +784,31 @@ def test_a_sync_child_that_timed_out_is_paid_for_and_begins_no_step_more(driver:
     assert (len(threads), stage.effects) == (1, before)
 
 
+@pytest.mark.parametrize("driver", [THREADS, ASYNC_THREADS, ASYNC_TASKS], ids=repr)
+@pytest.mark.parametrize("budget", [None, Budget(max_cost_usd=9.0), Budget(max_tokens=9000)], ids=repr)
+def test_a_step_that_a_timeout_cuts_short_is_never_counted_as_nothing(driver: Driver, budget: Budget | None) -> None:
+    """Nobody knows what it cost: where a budget has to know, the parent ends at its next gate."""
+    stage, release = Stage(driver), threading.Event()
+    replies = iter([call("c1") | USED])
+
+    def ask() -> Any:
+        return next(replies, None) or (release.wait() and DONE | USED)
+
+    async def ask_async(messages: Any) -> Any:
+        return next(replies, None) or await asyncio.Event().wait()
+
+    model: Any = ask_async if driver is ASYNC_TASKS else lambda messages: ask()
+    child = loop_tool(model, "research", "Look something up.", tools=looks(stage), timeout=0.3)
+    result = stage.run(ASK | USED, *([] if budget else [DONE | USED]), tools=[child], budget=budget, clock=stage.clock)
+    release.set()
+    (brought,) = result.results
+    assert (result.status, brought.outcome, brought.usage) == (
+        ("usage_missing", "timed_out", Usage.total([ONE_STEP, Usage()]))
+        if budget
+        else ("answered", "timed_out", ONE_STEP)
+    )
+
+
 @pytest.mark.parametrize(
     ("own", "seconds"),
     [(None, 60.0), (Budget(max_seconds=90.0), 60.0), (Budget(max_seconds=50.0), 50.0)],

@@ -21,13 +21,13 @@ from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.loop import Loop, Price, log_warning
 from loopmachine.machine import Advance
 from loopmachine.records import Call, Exchange
-from loopmachine.requests import AskApproval
+from loopmachine.requests import AskApproval, AskModel, InterruptModel
 from loopmachine.result import Result
 from loopmachine.sync_host import SyncHost
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CallToken, Context, Tool
 from loopmachine.tools.signature import is_async
-from loopmachine.tools.timeouts import TimedOut
+from loopmachine.tools.timeouts import PASSED, TimedOut
 from loopmachine.tools.tool import Approval
 from loopmachine.wire import PLAIN, Wire
 
@@ -69,7 +69,8 @@ def loop_tool(
     whatever ``budget`` says, and what it spends is spent from the parent, however it ends: where a budget needs usage
     that its model does not report, both end ``usage_missing``. Its cancel, deadline, clock and ``context`` are the
     parent's; left behind by a ``timeout`` or an exception, it begins no step and no call any more, and of what it
-    spends only the step under way is lost. ``observe(notice)`` gets its Advances, the parent's a Progress a step.
+    spends only that of the step under way is unknown: where a budget needs it, the parent ends ``usage_missing``.
+    ``observe(notice)`` gets its Advances, the parent's a Progress a step.
 
     Answered, it is ``ok`` with the answer. ``denied``: one of its tools needs approval, and nobody is asked in there;
     let the whole sub-run need it. ``interrupted``: cancelled or out of time. ``failed``: any other end. Then the
@@ -133,13 +134,24 @@ class _SubRun:
         cancel = ctx.cancel.untimed() if isinstance(ctx.cancel, CallToken) else ctx.cancel
         loop = self.loop(prompt, self.within(ctx), context=ctx.data, cancel=cancel, at=ctx.clock())
         loop.bills = bills = _Passed(ctx)
+        late = partial(self.late, ctx, loop, bills)
+        forget = ctx.cancel.subscribe(late) if isinstance(ctx.cancel, CallToken) else None
         try:
             yield loop
         finally:
+            if forget is not None:
+                forget()
             asked = [event for event in loop.snapshot.events if isinstance(event, ModelReplied | ModelFailed)]
             bills.pay(*asked[bills.asked :])  # an interrupt may have come before the notice
+            bills.lose(loop)
             if not bills.passed:
                 ctx.add_usage(Usage.total(()))
+
+    @staticmethod
+    def late(ctx: Context, loop: Loop, bills: _Passed) -> None:
+        """Its timeout passed, in the midst of a step or not: nobody waits for it any longer."""
+        if ctx.cancel() and getattr(ctx.cancel, "reason", "") == PASSED:
+            bills.lose(loop)
 
     def within(self, ctx: Context) -> Budget:
         """Its own budget, within what the parent has left."""
@@ -196,6 +208,9 @@ class _Passed(Bills):
         self.pass_on = ctx.add_usage
         self.asked = 0  #: how often its model was asked and that is paid
         self.passed = False  #: there was something to pay
+        budget = ctx.budget
+        self.needed = budget.max_cost_usd is not None or budget.max_tokens is not None
+        self.lost = False  #: there was something that nobody will know
 
     def add(self, call: Call, usage: Usage) -> None:
         """A call of the sub-run spent this."""
@@ -210,6 +225,13 @@ class _Passed(Bills):
             if usage is not None:
                 self.passed = True
                 self.pass_on(usage)
+
+    def lose(self, loop: Loop) -> None:
+        """Whatever the step under way costs, where a budget has to know: it is never counted as nothing."""
+        asking = any(isinstance(one, AskModel | InterruptModel) for one in loop.waiting)
+        if asking and self.needed and not self.lost:
+            self.lost = self.passed = True
+            self.pass_on(Usage())
 
 
 def _story(result: Result) -> str:

@@ -211,7 +211,7 @@ class World:
 
     @cached_property
     def usages(self) -> tuple[Usage | None, ...]:
-        """What a step may report of itself: all, nothing, only the half of it that one budget needs, tokens for free."""
+        """What a step may report of itself: all, nothing, only what one budget needs of it, or tokens for free."""
         priced, metered = self._most_usd > 0, self._most_tokens > 0
         found: list[Usage | None] = [None]
         if priced or metered:
