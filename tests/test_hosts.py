@@ -141,8 +141,9 @@ def test_a_model_is_given_as_many_arguments_as_it_takes(model: Model, arity: int
         arity - 1,
     )
     assert [[one["name"] for one in tools] for tools in more[:1]] == [["look"]] * (arity > 1)
-    assert [(ask.step, ask.tool_choice, ask.deadline, ask.cancel) for ask in more[1:]] == [
-        (1, "auto", result.snapshot.deadline, token)
+    token.cancel("enough")
+    assert [(ask.step, ask.tool_choice, ask.deadline, ask.cancel.reason) for ask in more[1:]] == [
+        (1, "auto", result.snapshot.deadline, "enough")
     ] * (arity > 2)
 
 

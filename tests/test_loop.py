@@ -523,19 +523,17 @@ def test_a_reply_that_was_not_asked_for_changes_nothing() -> None:
 
 
 def test_an_ask_holds_messages_tools_and_system_in_the_shape_of_the_wire() -> None:
-    """And the cancel token; each time it is read it is new."""
+    """And a token that comes with the run's cancel; each time it is read it is new."""
     token = CancelToken()
     loop = started(wire=ANTHROPIC, system="be brief", cancel=token, tools=[look])
     _poll(loop, 1.0)
     (ask,) = loop.requests
     assert isinstance(ask, AskModel)
-    assert (ask, list(ask.messages), ask.system, ask.cancel) == (
-        AskModel(1),
-        [{"role": "user", "content": "go"}],
-        "be brief",
-        token,
-    )
+    assert (ask, list(ask.messages), ask.system) == (AskModel(1), [{"role": "user", "content": "go"}], "be brief")
     assert [one["name"] for one in ask.tools] == ["look"]
+    before = ask.cancel()
+    token.cancel("enough")
+    assert (before, ask.cancel(), ask.cancel.reason) == (False, True, "enough")
     ask.messages.clear()
     ask.tools[0].clear()
     (again,) = loop.requests

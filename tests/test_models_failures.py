@@ -19,7 +19,7 @@ from loopmachine.records import Failure
 from loopmachine.testing import DROP, ProviderError, StreamScript, wire_server
 from loopmachine.testing.providers import provider_of
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES
-from tests.sdks import MAKERS, WAYS, Way, client_of, every_maker, every_streamed_way, every_way, failed, ran
+from tests.sdks import MAKERS, Way, client_of, every_maker, every_streamed_way, every_way, failed, ran
 
 WIRES = dict(zip(MAKERS, [OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI], strict=True))
 #: Statuses, and whether asking again may help.
@@ -54,7 +54,7 @@ def test_a_gateways_page_is_told_by_its_status(way: Way) -> None:
     assert told == Failure("http_502", "<html>Bad gateway</html>", True)
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way.maker != "google"], ids=str)
+@every_way
 @pytest.mark.parametrize(("detail", "says"), [("Not so", "Not so"), ([{"msg": "No."}], "[{'msg': 'No.'}]")])
 def test_the_detail_that_a_gateway_tells_is_what_it_said(way: Way, detail: Any, says: str) -> None:
     """As servers made with FastAPI answer, which is not how the provider does."""

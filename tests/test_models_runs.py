@@ -16,7 +16,7 @@ from loopmachine.testing import CUT, DROP, ProviderError, StreamScript, call, ca
 from loopmachine.testing.providers.base import SIGNATURE
 from loopmachine.testing.script import Ending
 from loopmachine.wire import Delta
-from tests.sdks import STREAMED, WAYS, Way, async_client_of, every_streamed_way, every_way, model_of, ran
+from tests.sdks import STREAMED, WAYS, Way, async_client_of, client_of, every_streamed_way, every_way, model_of, ran
 
 LOOK = StreamScript(thinking("Hm."), "I look.", call("c1", "look", n=1), call("c2", "look", n=2))
 
@@ -209,6 +209,23 @@ def test_an_async_stream_that_is_left_is_closed_at_once(way: Way, end: str) -> N
 
     with wire_server(script) as server:
         assert asyncio.run(left())
+
+
+@pytest.mark.parametrize("maker", ["openai_chat", "openai_responses", "anthropic"])
+def test_a_task_that_is_cancelled_closes_the_stream_of_a_sync_client(maker: str) -> None:
+    """At once, though it is read on a thread and nobody has a token."""
+    begun = threading.Event()
+
+    async def left() -> str:
+        model = model_of(Way(maker, False, True), client, on_delta=lambda delta: begun.set(), timeout=60)
+        driven = asyncio.create_task(run_async(model, "go"))
+        await asyncio.to_thread(begun.wait, 30)
+        driven.cancel()
+        (ended,) = await asyncio.gather(driven, return_exceptions=True)
+        return type(ended).__name__
+
+    with wire_server(StreamScript("Well, ", threading.Event())) as server, client_of(maker, server.url) as client:
+        assert (asyncio.run(left()), server.requests[0].closed_by_client.wait(30)) == ("CancelledError", True)
 
 
 @pytest.mark.parametrize("way", [way for way in STREAMED if not way.asynchronous], ids=str)

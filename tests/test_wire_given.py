@@ -624,7 +624,11 @@ REFUSED: list[tuple[Wire, list[Any], str]] = [
         [USER, {"type": 5}, USER],
         "messages[1]: type: 5 is taken only beside a message of the assistant",
     ),
-    (GEMINI, [{"role": "system", "parts": []}], "messages[0]: role: it must be 'user' or 'model', not 'system'"),
+    (
+        GEMINI,
+        [{"role": "system", "parts": []}],
+        "messages[0]: role: it must be 'user', 'model' or 'tool', not 'system'",
+    ),
     (GEMINI, [{"role": "user"}], "messages[0]: parts: it must be a list of parts, not null"),
     (GEMINI, [{"parts": [{"functionResponse": {}}]}], "messages[0]: functionResponse.response: it must be an object"),
     (GEMINI, [{"parts": [{"functionResponse": {"response": {}}}]}], "messages[0]: '' answers no call that waits"),
@@ -720,3 +724,13 @@ def test_objects_of_an_sdk_within_a_message(wire: Wire) -> None:
     assert wire.encode(history).messages[-2] == sent
     turns = [wire.decode(wire.reply([one])) for one in (asked, sent)]
     assert [(turn.calls, turn.payload) for turn in turns] == [(turns[0].calls, turns[1].payload)] * 2
+
+
+@pytest.mark.parametrize("role", ["user", "tool", "function"])
+def test_gemini_results_may_come_from_a_tool(role: str) -> None:
+    """As the SDK's own examples call it; they are sent as the API wants them, as the user's."""
+    asked = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
+    answer = {"functionResponse": {"name": "look", "response": {"result": "seen"}}}
+    history, _ = GEMINI.history([GEMINI.entry(UserMessage("go"))[0], asked, {"role": role, "parts": [answer]}])
+    sent = GEMINI.encode(history).messages[-1]
+    assert (sent["role"], sent["parts"][0]["functionResponse"]["response"]) == ("user", {"result": "seen"})

@@ -14,7 +14,8 @@ from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
 from loopmachine.host import LONGEST_WAIT, Host, passes, unfinished
-from loopmachine.loop import Loop, log_warning
+from loopmachine.loop import Loop
+from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import (
     AskApproval,

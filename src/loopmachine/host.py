@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from loopmachine import notices
 from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Event, ModelReplied, Resumed
 from loopmachine.limits import Budget
-from loopmachine.loop import Loop, Price, log_warning
+from loopmachine.loop import Loop, Price
+from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskModel, InterruptCalls, StartCalls
 from loopmachine.table import TOOL_LOOP

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 import weakref
@@ -97,7 +96,7 @@ class Loop:
         self.price = price
         self.cancel = cancel
         self.error_text = error_text
-        self.warn: Callable[[notices.Warning], None] = log_warning
+        self.warn: Callable[[notices.Warning], None] = notices.log_warning
         self.hosts: dict[str, Any] = {}  #: the host that drives it, under "host"
         self.observer_failed = False  #: which is reported once
         self.bills = Bills()  #: what running calls say that they spent
@@ -161,7 +160,7 @@ class Loop:
     def asking(self, ask: AskModel) -> AskModel:
         """The request with what the model is to be given, all of it its own to do anything with."""
         told = {"messages": self.messages(), "tools": self.tools(ask), "system": self.wire.aside(self.system)}
-        return attrs.evolve(ask, **told, cancel=self.cancel, clock=self._clock)
+        return attrs.evolve(ask, **told, cancel=self._token(), clock=self._clock)
 
     def messages(self) -> Messages:
         """The history in the wire's shape: a list of your own, made where you look."""
@@ -285,15 +284,18 @@ class Loop:
         ahead = self.snapshot.clock - time.monotonic()
         return self.hosts["host"].clock if self.driven else lambda: time.monotonic() + ahead
 
+    def _token(self, **timed: Any) -> CallToken:
+        """What tells a model or a tool to stop: the run's cancel, and an exception that leaves the run."""
+        return CallToken(self.cancel, *[host.broken_off for host in self.hosts.values()], **timed)
+
     def _context(self, call: Call, progress: Callable[..., None] | None) -> Context:
         if not self.toolbox.takes_context(call):
             return _NOBODYS
-        more = [host.broken_off for host in self.hosts.values()]
         return Context(
             data=self.context,
             call=call,
             calls=self.snapshot.calls,
-            cancel=CallToken(self.cancel, *more, deadline=self.snapshot.deadline, clock=self._clock),
+            cancel=self._token(deadline=self.snapshot.deadline, clock=self._clock),
             deadline=self.snapshot.deadline,
             clock=self._clock,
             budget=self.snapshot.budget,
@@ -393,8 +395,3 @@ def _error_text(written: str, given: ErrorText | None) -> ErrorText:
     if given is None and written == "callable":
         raise ValueError("error_text: this run's policy has a callable; give it again as error_text=")
     return Policy(error_text=written if given is None else given).error_text
-
-
-def log_warning(warning: notices.Warning) -> None:
-    """What becomes of a warning where nobody observes."""
-    logging.getLogger("loopmachine").warning(warning.text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import attrs
 
 from loopmachine.records import Call
@@ -22,3 +24,8 @@ class Warning:  # noqa: A001  the word for it; always read as notices.Warning
     """Something that harmed nothing and that somebody should know."""
 
     text: str
+
+
+def log_warning(warning: Warning) -> None:
+    """What becomes of a warning where nobody observes."""
+    logging.getLogger("loopmachine").warning(warning.text)

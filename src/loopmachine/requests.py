@@ -62,7 +62,7 @@ class AskModel(Request):
     messages: Any = attrs.field(default=(), eq=False, repr=False)
     tools: Any = attrs.field(default=(), eq=False, repr=False)
     system: Any = attrs.field(default=None, eq=False, repr=False)
-    cancel: Any = attrs.field(default=None, eq=False, repr=False)  #: the host's cancel token
+    cancel: Any = attrs.field(default=None, eq=False, repr=False)  #: a token: the run's cancel, or its end
     clock: Callable[[], float] = attrs.field(default=time.monotonic, eq=False, repr=False)  #: that of the deadline
 
     def misfit(self, event: Any) -> str:

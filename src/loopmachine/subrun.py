@@ -18,8 +18,9 @@ from loopmachine.errors import Denied, ToolFailed, ToolInterrupted
 from loopmachine.events import ModelFailed, ModelReplied
 from loopmachine.host import Observe, arity_of, spoken
 from loopmachine.limits import Budget, Policy, Usage
-from loopmachine.loop import Loop, Price, log_warning
+from loopmachine.loop import Loop, Price
 from loopmachine.machine import Advance
+from loopmachine.notices import log_warning
 from loopmachine.records import Call, Exchange
 from loopmachine.requests import AskApproval, AskModel, InterruptModel
 from loopmachine.result import Result

@@ -12,7 +12,8 @@ from typing import Any
 
 from loopmachine.events import CallReturned, Resumed
 from loopmachine.host import LONGEST_WAIT, Host, passes, unfinished
-from loopmachine.loop import Loop, log_warning
+from loopmachine.loop import Loop
+from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.result import Result

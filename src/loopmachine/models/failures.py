@@ -98,7 +98,7 @@ def _body(error: Any) -> Any:
     if hasattr(error, "body"):
         return error.body.get("error") or error.body if isinstance(error.body, Mapping) else error.body
     details = error.details if isinstance(error.details, Mapping) else {}
-    return details.get("error") or details.get("message")
+    return details.get("error") or details.get("message") or details
 
 
 def _headers(response: Any) -> dict[str, str]:

@@ -80,14 +80,14 @@ class Gemini(ProviderWire):
         role, parts = content.get("role", "user"), listed(content.get("parts"), "parts", "part")
         if role == "model":
             yield Said(content)
-        elif role == "user":
+        elif role in ("user", "tool", "function"):  # as the SDK's own examples call what brings results
             for results, group in groupby(
                 some(list(filter(_says, parts)), "parts"), lambda part: "functionResponse" in part
             ):
                 together = list(group)
                 yield from map(_answer, together) if results else [self._told(content, together)]
         else:
-            raise Unreadable(f"role: it must be 'user' or 'model', not {shown(role)}")
+            raise Unreadable(f"role: it must be 'user', 'model' or 'tool', not {shown(role)}")
 
     def reply(self, said: list[dict[str, Any]]) -> object:
         return {"candidates": [{"content": said[0]}]}
