@@ -16,6 +16,10 @@ CASES = {
             *["2024-12-31T23:59:60Z", "2024-02-29T09:30Z", "2024-02-29T09:30:00+24:00"],
         ],
     ),
+    "date-time-local": (
+        ["2024-02-29T09:30:00", "2024-02-29t23:59:59.123456789"],
+        ["tomorrow", "2024-02-29T09:30:00Z", "2024-02-30T09:30:00", "2024-02-29", "2024-02-29 09:30:00"],
+    ),
     "time": (["09:30:00Z", "23:59:59.5-01:00"], ["09:30:00", "24:00:00Z", "9:30:00Z"]),
     "partial-time": (["09:30:00", "09:30:00.5"], ["09:30", "09:30:00Z"]),
     "duration": (
@@ -40,7 +44,7 @@ CASES = {
     "base64": (["", "aGk=", "/w=="], ["aGk", "a b=", "_w=="]),
 }
 #: jsonschema does not know these, or knows less of them.
-OWN = {"partial-time", "decimal", "email", "base64"}
+OWN = {"date-time-local", "partial-time", "decimal", "email", "base64"}
 
 
 def test_every_format_has_cases() -> None:

@@ -101,7 +101,7 @@ NUMBER = {"type": "integer"}
         (Annotated[int, pydantic.Field(description="d")], NUMBER | {"description": "d"}, {2: 2}),
         (
             Annotated[datetime.datetime, at.Timezone(None)],
-            {"type": "string"},
+            {"type": "string", "format": "date-time-local"},
             {LOCAL: datetime.datetime.fromisoformat(LOCAL)},
         ),
         (

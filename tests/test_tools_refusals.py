@@ -162,6 +162,94 @@ def test_all_parameters_are_told_of() -> None:
     ]
 
 
+NO_WHOLE = '"x" where a whole number is wanted'
+NOT = f"c: {NO_WHOLE}"
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "told"),
+    [
+        (Even, Odd, [NOT, f"v: {ODD}"]),
+        (Even, {"n": "3"}, [NOT, f"v: {ODD}"]),
+        (Even, {"n": "x"}, [f"v.n: {NO_WHOLE}", NOT]),
+        (list[Even], [Odd, {"n": "x"}, Fine, {"n": "3"}], [f"v[1].n: {NO_WHOLE}", NOT, f"v[0]: {ODD}", f"v[3]: {ODD}"]),
+        (
+            Box,
+            {"items": [Odd], "q": 1},
+            ["v.q: there is no 'q' here; known names: items, width", NOT, f"v.items[0]: {ODD}"],
+        ),
+        (
+            Mapping[str, list[Even]],
+            {"a": [Odd, {}]},
+            ["v.a[1].n: missing; a whole number is wanted", NOT, f"v.a[0]: {ODD}"],
+        ),
+        (
+            Annotated[list[Even], annotated_types.Predicate(bool)],
+            [Odd, {"n": "x"}],
+            [f"v[1].n: {NO_WHOLE}", NOT, f"v[0]: {ODD}"],
+        ),
+        (
+            Annotated[list[Even], Meta(max_length=1)],
+            [Odd, Odd],
+            ['v: [{"n": 3}, {"n": 3}] where a list of at most 1 items is wanted', NOT],
+        ),
+        (list[Even] | None, [Odd], [NOT, f"v[0]: {ODD}"]),
+        (list[Even] | None, [{"n": "3"}, {"n": "x"}], [f"v[1].n: {NO_WHOLE}", NOT]),
+        (Evens, [Odd, {"n": "3"}, {"n": "x"}], [f"v[2].n: {NO_WHOLE}", NOT]),
+        (
+            Annotated[list[Even] | None, annotated_types.Predicate(bool)],
+            [{"n": "3"}, {"n": "x"}],
+            [f"v[1].n: {NO_WHOLE}", NOT],
+        ),
+        (Annotated[list[Even] | None, Meta(title="V")], [Odd, {"n": "x"}], [f"v[1].n: {NO_WHOLE}", NOT]),
+        (list[Even] | dict[str, Even], [Odd, {"n": "x"}], [f"v[1].n: {NO_WHOLE}", NOT]),
+        (
+            list[Order],
+            [{"price": 10}, {"price": "x"}],
+            [f"v[1].price: {NO_WHOLE}", NOT, "v[0].price: 10 is refused: Value error, too dear"],
+        ),
+        (
+            list[Even],
+            [Odd, {"n": float("nan")}],
+            [NOT, "v[1].n: NaN where a finite number of at most 4300 digits is wanted", f"v[0]: {ODD}"],
+        ),
+        (list[Even], [Odd] * 30, [NOT, *[f"v[{place}]: {ODD}" for place in range(19)], "and there may be more"]),
+        (
+            list[Even],
+            [Odd, *[{"n": "x"}] * 20],
+            [*[f"v[{place}].n: {NO_WHOLE}" for place in range(1, 21)], "and there may be more"],
+        ),
+    ],
+)
+def test_what_fits_the_schema_is_told_of_beside_what_does_not(hint: Any, value: Any, told: list[str]) -> None:
+    """The parts without a mistake of the schema's are told where their class refuses them; in a union none is known."""
+
+    def f(v: Any, c: int) -> None: ...
+
+    f.__annotations__["v"] = hint
+    checked, said = Tool.of(f).arguments.check(json.dumps({"v": value, "c": "x"}))
+    assert (checked, said) == (None, SAID + "\n".join(f"- {one}" for one in told))
+
+
+def test_what_is_too_deep_to_be_looked_at_is_told_alone() -> None:
+    """Nothing was coerced then, so that no class can be asked."""
+
+    def f(v: Even, w: Evens) -> None: ...
+
+    deep = "[" * 200 + "]" * 200
+    assert Tool.of(f).arguments.check(f'{{"v": {{"n": "3"}}, "w": {deep}}}') == (None, f"{SAID}- w[0][0]: {TOO_DEEP}")
+
+
+def test_no_class_sees_a_number_that_can_not_be_kept() -> None:
+    """Of so many that not all are told, those that are not told are not read either."""
+
+    def f(c: int, v: list[Even]) -> None: ...
+
+    told = Tool.of(f).arguments.check(json.dumps({"c": [float("nan")] * 30, "v": [{"n": float("nan")}]}))
+    many = '"NaN", ' * 10
+    assert told == (None, f'{SAID}- c: [{many}"NaN",... where a whole number is wanted')
+
+
 def test_a_refusal_says_where_each_class_stands_in_the_other() -> None:
     """Places that classes tell of one another are put together; names that are no text say that they are names."""
     told = [

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import enum
 import json
+import math
 import uuid
 from decimal import Decimal
 from fractions import Fraction
@@ -145,6 +146,28 @@ class Odd(pydantic.BaseModel):
         return 1 / score
 
 
+class Loose(pydantic.BaseModel):
+    """A model with a field of which pydantic knows nothing, and others with ways of their own."""
+
+    x: Any
+    gap: float = 0.0
+    few: dict[Any, int] = {}
+
+    @pydantic.field_serializer("gap", when_used="json")
+    def in_words(self, gap: float) -> float | str:
+        """Of the model's own."""
+        return gap if gap < 1 else "wide"
+
+    @pydantic.field_serializer("few", when_used="json")
+    def fewer(self, few: dict[Any, int]) -> dict[Any, int]:
+        """Of the model's own."""
+        return {name: number for name, number in few.items() if number}
+
+
+class Keyed(pydantic.RootModel[dict[Any, int]]):
+    """A model that is an object with any names."""
+
+
 class Bare(pydantic.RootModel[list[bytes]]):
     """A model that is a list."""
 
@@ -207,7 +230,8 @@ class Mute(Exception):
         raise ValueError("no words")
 
 
-POINT = Point(1, datetime.date(2024, 2, 29))
+DAY = datetime.date(2024, 2, 29)
+POINT = Point(1, DAY)
 NAME = Name(text="é", since=datetime.date(2024, 2, 29))
 NAMED = '{"text":"é","since":"2024-02-29"}'
 LOOP: list[Any] = []
@@ -284,6 +308,14 @@ RESULTS: list[tuple[Any, str]] = [
         '"score":"<not JSON: Error calling function `rated`: ZeroDivisionError: float division by zero>",'
         '"double":2,"more":"/w=="}',
     ),
+    (Loose(x=float("nan")), '{"x":"NaN","gap":0.0,"few":{}}'),
+    (
+        [Loose(x=[float("inf"), {"a": (-math.inf, None)}], gap=math.inf, few={"a": 0, "b": 1})],
+        '[{"x":["Infinity",{"a":["-Infinity",null]}],"gap":"wide","few":{"b":1}}]',
+    ),
+    (Loose(x={math.nan}), '{"x":["NaN"],"gap":0.0,"few":{}}'),
+    (Odd.model_validate({"more": math.nan}), '{"n":1,"thing":null,"name":null,"score":0.5,"more":"NaN","double":2}'),
+    (Keyed({1: 1, (1, 2): 2}), '{"1":1,"1,2":2}'),
     (Likeness(), '{"mode":"json"}'),
     ({"a": Raws(b"\xff")}, '{"a":"/w=="}'),
     (
@@ -327,6 +359,10 @@ UNWRITABLE: list[tuple[Any, str, str]] = [
     ({1: "\ud800", "1": "b"}, "a dict", "two keys of an object are written alike"),
     ({1: "a", "1": "b"}, "a dict", "two keys of an object are written alike"),
     ([Lots({0.5: {}, "0.5": 1})], "a list", "two keys of an object are written alike"),
+    (Loose(x={1: 1, "1": 2}), "a Loose", "two keys of an object are written alike"),
+    (Loose(x=[{"a": {DAY: 1, "2024-02-29": 2}}]), "a Loose", "two keys of an object are written alike"),
+    (Keyed({1: 1, "1": 2}), "a Keyed", "two keys of an object are written alike"),
+    ({"a": Keyed({DAY: 1, "2024-02-29": 2})}, "a dict", "two keys of an object are written alike"),
     (Mocked(), "a Mocked", "no no "),
     (10**5000, "an int", "Exceeds the limit (4300 digits) for integer string conversion"),
 ]

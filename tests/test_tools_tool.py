@@ -7,6 +7,7 @@ import functools
 import inspect
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -138,6 +139,30 @@ def test_every_wrong_option_is_told_at_once() -> None:
         "sequential must be True or False, not 1",
         "timeout must be a positive, finite number of seconds or None, not 0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("ask", "taken"),
+    [
+        (lambda: True, False),
+        (lambda **given: True, False),
+        (lambda amount, note: True, False),
+        (lambda *, amount: True, False),
+        (lambda given: True, True),
+        (lambda given, least=5: True, True),
+        (lambda *given: True, True),
+        (bool, True),
+    ],
+)
+def test_a_predicate_takes_the_arguments_as_one_dict(ask: Callable[..., bool], taken: bool) -> None:
+    """One that could not be called so is refused at once; one that does not tell how it is called is taken."""
+    said = ""
+    try:
+        tool(name="act", needs_approval=ask)(lambda: None)
+    except InvalidTool as error:
+        said = str(error)
+    wanted = f"'act' can't be a tool: needs_approval must take the arguments as one dict, which {ask!r} does not"
+    assert said == ("" if taken else wanted)
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
     ),
     (
         Annotated[datetime.datetime, Meta(tz=False)],
-        {"type": "string"},
+        {"type": "string", "format": "date-time-local"},
         "2024-02-29T09:30:00",
         datetime.datetime(2024, 2, 29, 9, 30),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from loopmachine.tools.compiling import Compiler
 from loopmachine.tools.faults import MOST_FAULTS, Fault
 from loopmachine.tools.nodes import examine
 from loopmachine.tools.reading import DEEPEST, TOO_DEEP, NotJson, depth, hazards, parse
-from loopmachine.tools.refusals import refusal, refusals
+from loopmachine.tools.refusals import refusal, refusals, sound
 from loopmachine.tools.words import show
 
 _encode = msgspec.json.Encoder(enc_hook=float).encode  # of what is Rounded
@@ -73,7 +73,8 @@ class Arguments:
         try:
             value, faults = self._examined(read(text))
             if faults:
-                return None, self._sentence(faults)
+                more = islice(self._refusals(value, faults), MOST_FAULTS)
+                return None, self._sentence([*faults, *more])
             checked = _encode(value).decode()
             told = self._refused(checked)
             return (None, self._sentence(told)) if told else (checked, "")
@@ -87,13 +88,18 @@ class Arguments:
         try:
             self._typed(checked)
             return ()
-        except RecursionError:
-            raise
         except Exception as error:
-            parts = msgspec.json.decode(checked).items()
-            known = ((name, self._shapes[name], part) for name, part in parts if name in self._shapes)
-            told = (fault for name, shape, part in known for fault in refusals(shape, part, (name,)))
-            return list(islice(told, MOST_FAULTS)) or [refusal(error)]
+            told = islice(self._refusals(msgspec.json.decode(checked), ()), MOST_FAULTS)
+            return [TOO_DEEP] if isinstance(error, RecursionError) else list(told) or [refusal(error)]
+
+    def _refusals(self, value: Any, faults: Sequence[Fault]) -> Iterator[Fault]:
+        """What classes refuse of the parts that have no fault."""
+        named = value.items() if isinstance(value, dict) else ()
+        known = ((name, self._shapes[name], part) for name, part in named if name in self._shapes)
+        parts = (one for name, shape, part in known for one in sound(shape, part, (name,), faults))
+        for shape, part, path in parts:
+            if not any(hazards(part)):  # of very many not all are among the faults
+                yield from refusals(shape, msgspec.json.decode(_encode(part)), path)
 
     def _examined(self, value: Any) -> tuple[Any, Sequence[Fault]]:
         """The value as it is to be taken, and all that is wrong with it, each mistake once."""
@@ -101,7 +107,7 @@ class Arguments:
         try:
             value, faults = examine(self._node, value)
         except RecursionError:  # too deep to be looked at; the odd ones tell that
-            return value, odd or [Fault((), TOO_DEEP)]
+            return None, odd or [Fault((), TOO_DEEP)]
         if not odd and not faults:
             odd = list(islice(hazards(value), MOST_FAULTS))  # text that was read as a list may have made it deep
         return value, [*faults, *beside(faults, odd)]

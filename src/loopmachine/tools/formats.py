@@ -21,12 +21,9 @@ def _whole(pattern: str) -> Callable[[str], object]:
     return re.compile(pattern).fullmatch
 
 
-def _is_date(text: str) -> object:
-    return _written_date(text) and date.fromisoformat(text)
-
-
-def _is_moment(text: str) -> object:
-    return _written_moment(text) and date.fromisoformat(text[:10])
+def _dated(pattern: str) -> Callable[[str], object]:
+    written = _whole(_DAY + pattern)
+    return lambda text: written(text) and date.fromisoformat(text[:10])
 
 
 def _is_ipv4(text: str) -> object:
@@ -51,8 +48,6 @@ def _is_base64(text: str) -> object:
     return True
 
 
-_written_date = _whole(_DAY)
-_written_moment = _whole(f"{_DAY}[Tt]{_CLOCK}{_ZONE}")
 _URI = re.compile(  # RFC 3986, appendix A
     rf"[A-Za-z][A-Za-z0-9+.-]*:"
     rf"(?://(?:(?:{_LETTER}|:)*@)?(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|{_LETTER}*)(?::[0-9]*)?(?:/{_PART}*)*"
@@ -62,8 +57,9 @@ _URI = re.compile(  # RFC 3986, appendix A
 
 #: The name of each format, how to check it, and what is wanted in words.
 FORMATS: Constant[dict[str, tuple[Callable[[str], object], str]]] = {
-    "date": (_is_date, "a date such as 2024-02-29"),
-    "date-time": (_is_moment, "a date and time with its zone, such as 2024-02-29T09:30:00Z"),
+    "date": (_dated(""), "a date such as 2024-02-29"),
+    "date-time": (_dated(f"[Tt]{_CLOCK}{_ZONE}"), "a date and time with its zone, such as 2024-02-29T09:30:00Z"),
+    "date-time-local": (_dated(f"[Tt]{_CLOCK}"), "a date and time without a zone, such as 2024-02-29T09:30:00"),
     "time": (_whole(_CLOCK + _ZONE), "a time with its zone, such as 09:30:00Z"),
     "partial-time": (_whole(_CLOCK), "a time without a zone, such as 09:30:00"),
     "duration": (

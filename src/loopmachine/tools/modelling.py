@@ -24,7 +24,8 @@ def _generator() -> Any:
 
     class Zoneless(GenerateJsonSchema):
         def datetime_schema(self, schema: Any) -> Any:
-            return {"type": "string"} if schema.get("tz_constraint") == "naive" else super().datetime_schema(schema)
+            told = super().datetime_schema(schema)
+            return told | {"format": "date-time-local"} if schema.get("tz_constraint") == "naive" else told
 
         def time_schema(self, schema: Any) -> Any:
             told = super().time_schema(schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import UnionType
 from typing import Annotated, Any, Union
@@ -42,6 +42,18 @@ def refusals(shape: Any, value: Any, path: tuple[str | int, ...]) -> Iterator[Fa
         yield from _whole(shape, value, path, error)
 
 
+def sound(
+    shape: Any, value: Any, path: tuple[str | int, ...], faults: Sequence[Fault]
+) -> Iterator[tuple[Any, Any, tuple[str | int, ...]]]:
+    """The largest parts of a value at a place that have no fault, each with its shape and place."""
+    inside = [fault for fault in faults if fault.path[: len(path)] == path]
+    if not inside:
+        yield shape, value, path
+    elif all(fault.path != path for fault in inside):
+        for step, of_part, part in _parts(shape, value, faulty=True):
+            yield from sound(of_part, part, (*path, step), inside)
+
+
 def _refused(shape: Any, value: Any) -> Exception | None:
     try:
         convert(value, shape, Examination())
@@ -71,18 +83,22 @@ def _holds(value: Any, step: str | int) -> bool:
     return step in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ())
 
 
-def _parts(shape: Any, value: Any) -> Iterator[tuple[str | int, Any, Any]]:
-    """The parts of a value, each with its step and its shape."""
+def _parts(shape: Any, value: Any, *, faulty: bool = False) -> Iterator[tuple[str | int, Any, Any]]:
+    """The parts of a value, each with its step and its shape.
+
+    None of a union where it is ``faulty``: which type was meant is not known then, and nothing was coerced to it.
+    """
     kind, origin, inner = getattr(shape, "kind", None), typing.get_origin(shape), typing.get_args(shape)
     if isinstance(kind, Record):
         steps = [(place if kind.listed else one.name, one.shape) for place, one in enumerate(kind.fields)]
         yield from ((step, one, value[step]) for step, one in steps if _holds(value, step))
     elif isinstance(kind, Alias | Tested):
-        yield from _parts(kind.shape, value)
-    elif isinstance(kind, Forms):
-        yield from _parts(kind.chosen(value, Examination()), value)
-    elif origin in (Annotated, Union, UnionType):
-        for one in inner[:1] if origin is Annotated else inner:
+        yield from _parts(kind.shape, value, faulty=faulty)
+    elif origin is Annotated:
+        yield from _parts(inner[0], value, faulty=faulty)
+    elif isinstance(kind, Forms) or origin in (Union, UnionType):
+        chosen = () if faulty else [kind.chosen(value, Examination())] if isinstance(kind, Forms) else inner
+        for one in chosen:
             yield from _parts(one, value)
     elif isinstance(origin, type) and isinstance(value, dict if issubclass(origin, Mapping) else list):
         yield from _items(inner, value)

@@ -152,12 +152,12 @@ def _named(value: Any) -> Any:
 
 
 def _dumped(model: Any) -> Any:
-    """A pydantic model as it writes itself, its bytes as bytes; field by field where one of them can't be written."""
+    """A pydantic model as it writes itself, bytes and NaN as they are; field by field where one can't be written."""
     known = getattr(type(model), "__pydantic_decorators__", None)
     if known is None or known.model_serializers:  # it is no such model, or writes itself as a whole
         return model.model_dump(mode="json")
     with suppress(Exception):
-        return _with_bytes(model.model_dump(mode="json"), model.model_dump())
+        return _restored(model.model_dump(mode="json"), model.model_dump())
     if type(model).__pydantic_root_model__:
         return model.model_dump()
     fields: dict[str, Any] = {}
@@ -171,23 +171,36 @@ def _field(model: Any, name: str) -> dict[str, Any]:
     try:
         plain = model.model_dump(include={name})
         with suppress(Exception):
-            return dict(_with_bytes(model.model_dump(mode="json", include={name}), plain))
-        return dict(msgspec.to_builtins(plain, enc_hook=_named))
+            return dict(_restored(model.model_dump(mode="json", include={name}), plain))
+        msgspec.to_builtins(plain, enc_hook=_named)  # raises for what can't be written, and would hide doubled names
+        return dict(plain)
     except Exception as error:
         return {name: f"<not JSON: {said_by(error)}>"}
 
 
-def _with_bytes(told: Any, plain: Any) -> Any:
-    """What pydantic told, the bytes that it took for text as they are; a model may have its own way to write them."""
+def _restored(told: Any, plain: Any) -> Any:
+    """What pydantic told, with the bytes that it took for text and the numbers that it took for null.
+
+    A model may have its own way to write them. Raises ValueError where names that are written alike hid a value.
+    """
     if isinstance(plain, bytes):
         return plain if told == plain.decode(errors="replace") else told
-    if isinstance(plain, dict) and isinstance(told, dict) and len(plain) == len(told):
-        return {name: _with_bytes(part, own) for (name, part), own in zip(told.items(), plain.values(), strict=True)}
+    if _is_lost(told, plain):
+        return plain
+    if isinstance(plain, dict) and isinstance(told, dict):
+        if len(told) < len(plain) and all(name in told for name in plain if isinstance(name, str)):
+            raise ValueError(_DOUBLED)
+        if len(plain) == len(told):
+            return {name: _restored(part, own) for (name, part), own in zip(told.items(), plain.values(), strict=True)}
     if isinstance(plain, list | tuple) and isinstance(told, list) and len(plain) == len(told):
-        return [_with_bytes(part, own) for part, own in zip(told, plain, strict=True)]
-    if isinstance(plain, set | frozenset) and any(isinstance(part, bytes) for part in plain):
+        return [_restored(part, own) for part, own in zip(told, plain, strict=True)]
+    if isinstance(plain, set | frozenset) and any(isinstance(part, bytes) or _is_lost(None, part) for part in plain):
         return plain
     return told
+
+
+def _is_lost(told: Any, plain: Any) -> bool:
+    return told is None and isinstance(plain, float) and not math.isfinite(plain)
 
 
 _encode = msgspec.json.Encoder(enc_hook=_named).encode

@@ -35,7 +35,7 @@ class Tool:
     input_schema: Mapping[str, Any] = attrs.field(repr=False)
     handler: Callable[..., Any]
     effect: str = attrs.field(default="once", kw_only=True)  #: "read", "idempotent", "transactional" or "once"
-    #: whether calls wait for approval: yes, no, or a predicate of its arguments, a dict (yes, and warned, if it fails)
+    #: whether calls wait for approval: yes, no, or a predicate of the arguments, one dict (yes, warned, if it fails)
     needs_approval: Approval = attrs.field(default=False, kw_only=True)
     max_calls: int | None = attrs.field(default=None, kw_only=True)  #: calls that a run may make of it
     sequential: bool = attrs.field(default=False, kw_only=True)  #: nothing runs beside it
@@ -99,6 +99,9 @@ def _faults(tool: Tool) -> list[str]:
             isinstance(tool.needs_approval, bool)
             or (callable(tool.needs_approval) and not signatures.is_async(tool.needs_approval))
         ),
+        f"needs_approval must take the arguments as one dict, which {tool.needs_approval!r} does not": (
+            not callable(tool.needs_approval) or _takes_one(tool.needs_approval)
+        ),
         f"max_calls must be a positive whole number or None, not {limit!r}": limit is None
         or (type(limit) is int and limit > 0),
         f"sequential must be True or False, not {tool.sequential!r}": isinstance(tool.sequential, bool),
@@ -106,6 +109,17 @@ def _faults(tool: Tool) -> list[str]:
         or (type(seconds) in (int, float) and 0 < seconds < math.inf),
     }
     return [fault for fault, holds in right.items() if not holds]
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Whether it can be called with one argument by place; one that does not tell can."""
+    try:
+        inspect.signature(function).bind({})
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def _own(name: str, schema: Mapping[str, Any]) -> Any:
@@ -144,8 +158,9 @@ def tool(
     """Make a typed function a tool: its schema from the hints, its texts from the docstring.
 
     Bare, or with options: ``name``, ``description``, ``effect`` ("read", "idempotent", "transactional", "once"),
-    ``needs_approval`` (bool, or a predicate of the arguments), ``max_calls`` (in a run), ``sequential``, ``timeout``
-    (real seconds; see Tool: an async tool is cancelled then, a sync one's thread goes on and its result is discarded).
+    ``needs_approval`` (bool, or a predicate of the arguments, which are one dict), ``max_calls`` (in a run),
+    ``sequential``, ``timeout`` (real seconds; see Tool: an async tool is cancelled then, a sync one's thread goes on
+    and its result is discarded).
     Raises InvalidTool, which names the function, the parameter and the remedy.
     """
 

@@ -229,7 +229,7 @@ def _untested(shape: Any) -> Any:
 
 def _leaf(info: mi.Type) -> Schema:
     if isinstance(info, mi.DateTimeType):
-        return {"type": "string"} if info.tz is False else {"type": "string", "format": "date-time"}
+        return {"type": "string", "format": "date-time-local" if info.tz is False else "date-time"}
     if isinstance(info, mi.TimeType):
         return {"type": "string", "format": "partial-time" if info.tz is False else "time"}
     if type(info) not in _LEAVES:
