@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import runpy
 import sys
 
@@ -71,18 +72,25 @@ def test_what_is_said_of_a_fault_is_why_it_is_refused_or_which_promise_it_breaks
     ]
 
 
-def test_a_fault_can_be_planted_for_good() -> None:
-    """In the very object: what else reads the definition has it, too."""
-    mine = attrs.evolve(TOOL_LOOP)
-    faults.plant_for_good("checking_cancel/3 dropped", mine)
-    assert (mine.accepts("checking_cancel"), len(mine.rows("checking_cancel"))) == (("CancelPolled",), 2)
+def test_a_fault_can_be_planted_in_what_everything_reads() -> None:
+    """In the very definition, and in the code of the very function, while what it gives is kept open."""
+    mine, at = attrs.evolve(TOOL_LOOP), snapshot(steps=10)
+    with faults.planted_in("checking_cancel/3 dropped", mine):
+        assert (mine.accepts("checking_cancel"), len(mine.rows("checking_cancel"))) == (("CancelPolled",), 2)
+    planted = faults.planted_in("guards.steps_spent: snapshot.steps >= snapshot.budget.max_steps off by one", mine)
+    gc.collect()
+    meanwhile = guards.steps_spent(at, polled())
+    planted.close()
+    assert (meanwhile, guards.steps_spent(at, polled())) == (False, True)
 
 
-def test_tests_are_run_with_the_fault_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_are_run_with_the_fault_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
     """One that can't be planted fails them all."""
     monkeypatch.setenv(faults.VARIABLE, "checking_cancel/2 dropped")
     with pytest.raises(InvalidDefinition, match="checking_cancel: on CancelPolled the last row has a guard"):
-        faults.pytest_configure()
+        faults.pytest_configure(pytestconfig)
 
 
 def test_the_command_takes_the_names_of_faults(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +111,8 @@ def test_the_command_takes_the_names_of_faults(capsys: pytest.CaptureFixture[str
 
 def test_every_fault_is_printed_with_what_notices_it_and_both_figures(capsys: pytest.CaptureFixture[str]) -> None:
     """The status is how many are neither named nor argued; the tests run where the fault is planted."""
-    names = ("checking_budget/5 steps_spent negated", "validating/4 after the next", FORGETFUL)
+    counter = "updates.ask_with_tools: snapshot.steps + 1 not counted"
+    names = (counter, "validating/4 after the next", FORGETFUL)
     status = faults.main(
         [BY_NAME[name] for name in names],
         [{"advances": 1}],
@@ -113,7 +122,7 @@ def test_every_fault_is_printed_with_what_notices_it_and_both_figures(capsys: py
         1,
         [
             names[0],
-            "  verify: I13: the run ended step_budget, and nothing ends it here",
+            "  verify: I1: the run is no nearer to its end: 12 answers were left after this event, 9 may be",
             "  tests: fail",
             names[1],
             "  verify: equivalent: a turn is of one kind, truncated or refused",

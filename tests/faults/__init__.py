@@ -14,13 +14,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from typing import Final as Constant
 
 import attrs
+import pytest
 
 from loopmachine import guards, rules, updates
 from loopmachine.definition import Definition, Guard, Row, State
@@ -208,17 +209,21 @@ def failing(fault: Fault, tests: Sequence[str] = TESTS) -> bool:
     return told.returncode != 0
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """As a plugin of pytest: plant the fault that the environment names, before any test is collected."""
-    plant_for_good(os.environ[VARIABLE], TOOL_LOOP)
+    config.add_cleanup(planted_in(os.environ[VARIABLE], TOOL_LOOP).close)
 
 
-def plant_for_good(name: str, definition: Definition) -> None:
-    """Plant a fault in the very definition that everything reads. Raises InvalidDefinition where it can't be."""
-    fault = next(one for one in faults() if one.name == name)
-    faulty = fault.plant().__enter__()
+def planted_in(name: str, definition: Definition) -> ExitStack:
+    """A fault planted in the very definition that everything reads: in its code while the stack is open and kept.
+
+    Raises InvalidDefinition where it can't be.
+    """
+    stack = ExitStack()
+    faulty = stack.enter_context(next(one for one in faults() if one.name == name).plant())
     for field in attrs.fields(Definition):
         object.__setattr__(definition, field.name, getattr(faulty, field.name))
+    return stack
 
 
 def main(every: Sequence[Fault], looks: Sequence[Look] = LOOKS, tests: Sequence[str] = TESTS) -> int:
