@@ -275,7 +275,7 @@ class Broken(ThreadPoolExecutor):
         self.begun, self.release = begun, release
         self.late: list[Any] = []
 
-    def submit(self, *given: Any) -> Any:  # type: ignore[override]
+    def submit(self, *given: Any) -> Any:  # type: ignore[override]  # what is handed out here has no names
         """Take it, as far as that goes."""
         if self.begun is None:
             self.late.append(given)

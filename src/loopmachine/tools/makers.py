@@ -90,7 +90,8 @@ def lean(shape: Any) -> Any:
 def _reads_alike(hint: Any, fields: Sequence[Field]) -> bool:
     """Whether msgspec reads the fields of a class as their shapes say, and makes anew what must not be shared."""
     try:
-        theirs: tuple[mi.Field, ...] = mi.type_info(hint).fields  # type: ignore[attr-defined]  # or it raises
+        # Only the types of classes have fields: what msgspec takes for another raises, and is not read alike.
+        theirs: tuple[mi.Field, ...] = mi.type_info(hint).fields  # type: ignore[attr-defined]
         told = [(one.encode_name, one.required, one.type) for one in theirs]
         made = {one.encode_name for one in theirs if one.default_factory is not NODEFAULT}
         anew = {one.name for one in fields if one.anew is not None}
@@ -193,4 +194,4 @@ class Tested:
 
 def either(hints: Iterable[Any]) -> Any:
     """The union of hints or shapes."""
-    return Union[tuple(hints)]  # noqa: UP007  known only now
+    return Union[tuple(hints)]  # noqa: UP007  with | what is no class, such as a name in quotes, can't be joined

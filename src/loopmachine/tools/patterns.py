@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable
-from re import _compiler, _constants, _parser  # type: ignore[attr-defined]  # how Python itself reads an expression
+from re import _compiler, _constants, _parser  # type: ignore[attr-defined]  # Python's own reader, which has no stubs
 from typing import Any
 from typing import Final as Constant
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
 from types import UnionType
 from typing import Annotated, Any, Union
 from typing import Final as Constant
@@ -109,7 +108,7 @@ def _items(inner: tuple[Any, ...], value: Any) -> Iterator[tuple[str | int, Any,
         yield from ((name, inner[1], part) for name, part in value.items())
     else:
         fixed = len(inner) == len(value) and Ellipsis not in inner
-        yield from zip(range(len(value)), inner if fixed else repeat(inner[0]), value)  # noqa: B905  one has no end
+        yield from ((place, inner[place if fixed else 0], part) for place, part in enumerate(value))
 
 
 def _told(error: Exception) -> tuple[str, str | None]:

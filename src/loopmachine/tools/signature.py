@@ -206,7 +206,7 @@ def _refuse(name: str, parameter: str, why: str) -> NoReturn:
 
 def _decoder(fields: Mapping[str, Any], required: Container[str]) -> Callable[[str], dict[str, Any]]:
     held = {name: lean(one) if name in required else NotRequired[lean(one)] for name, one in fields.items()}
-    shape: Any = typing.TypedDict("Arguments", held)  # type: ignore[misc]  # its fields are known only now
+    shape: Any = typing.TypedDict("Arguments", held)  # type: ignore[misc]  # mypy wants fields written out; these are a function's
     decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(shape, dec_hook=hook)
     return decoder.decode
 
