@@ -60,7 +60,8 @@ class Sort(pydantic.BaseModel):
 def test_what_a_discriminator_names_goes_by_its_new_name() -> None:
     """References in a model's own schema follow its parts to their names, those of a discriminator too."""
     union = Annotated[Kind | Sort, pydantic.Field(discriminator="kind")]
-    types = Types(defs={"Kind": {"type": "null"}})
+    types = Types()
+    types.defs["Kind"] = {"type": "null"}
     assert types.schema(types.shape(union)) == {
         "discriminator": {"mapping": {"a": "#/$defs/Kind_2", "b": "#/$defs/Sort"}, "propertyName": "kind"},
         "oneOf": [{"$ref": "#/$defs/Kind_2"}, {"$ref": "#/$defs/Sort"}],

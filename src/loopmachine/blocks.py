@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Annotated, Any, Literal, final, get_args
 
 import attrs
@@ -81,13 +82,15 @@ class _Image(msgspec.Struct, tag_field="kind", tag="image", forbid_unknown_field
     data: Annotated[bytes, msgspec.Meta(min_length=1)]
 
 
-_read = msgspec.json.Decoder(Annotated[list[_Text | _Image], msgspec.Meta(min_length=1)]).decode
+@cache  # made for the first result that has blocks, as few runs have one
+def _decoder() -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(Annotated[list[_Text | _Image], msgspec.Meta(min_length=1)])
 
 
 def fault(text: str) -> str:
     """What is wrong with the JSON text of blocks, blank where nothing is."""
     try:
-        _read(text)
+        _decoder().decode(text)
     except (msgspec.MsgspecError, UnicodeError, TypeError) as wrong:
         return str(wrong)
     return ""

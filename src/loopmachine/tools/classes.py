@@ -20,14 +20,13 @@ _ATTRS: Constant = ("<attrs generated", attrs.make_class.__code__.co_filename)  
 _RECORDS: Constant = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
 
 
-@attrs.frozen
-class Member:
+class Member(Struct, frozen=True):
     """A field: what the constructor calls it, its name in JSON, its hint, and its default (NODEFAULT: required)."""
 
     argument: str
     name: str
     hint: Any
-    default: Any = NODEFAULT
+    default: Any
 
 
 def is_record(cls: Any) -> bool:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from typing import Final as Constant
 
-import attrs
+from msgspec import Struct
 
 from loopmachine.tools import nodes
 from loopmachine.tools.formats import FORMATS, fits
@@ -185,13 +185,12 @@ def circles(node: Node) -> list[str]:
     return ["$ref: it leads back to itself and says nothing"] if turns(node, ()) else []
 
 
-@attrs.define
-class Compiler:
+class Compiler(Struct):
     """Makes the nodes of one schema; a schema that is referred to twice is one node."""
 
     root: Mapping[str, Any]
-    faults: list[str] = attrs.field(factory=list)
-    made: dict[int, Node] = attrs.field(factory=dict)
+    faults: list[str] = []
+    made: dict[int, Node] = {}
 
     def whole(self) -> Node:
         """The node of the whole schema."""

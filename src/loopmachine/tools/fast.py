@@ -12,8 +12,8 @@ from operator import or_
 from typing import Annotated, Any, Literal
 from typing import Final as Constant
 
-import attrs
 import msgspec
+from msgspec import Struct
 
 from loopmachine.tools.compiling import NOTES
 from loopmachine.tools.nodes import Examination, Node
@@ -41,8 +41,7 @@ class _Hard(Exception):
     """What msgspec would check in another way, or not at all."""
 
 
-@attrs.frozen
-class Piece:
+class Piece(Struct, frozen=True):
     """A part of a schema that its node checks."""
 
     node: Node
@@ -63,8 +62,7 @@ def reader(schema: Mapping[str, Any], node: Callable[[Any], Node]) -> msgspec.js
     return msgspec.json.Decoder(_Types(schema, node).of(schema), dec_hook=hook, float_hook=broken)
 
 
-@attrs.frozen
-class _Types:
+class _Types(Struct, frozen=True):
     """Makes the types of one schema's parts."""
 
     root: Mapping[str, Any]

@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from typing import Final as Constant
 
-import attrs
+from msgspec import Struct
 
 from loopmachine.tools.words import cut, near, printable, quoted, show
 
 MOST_FAULTS: Constant = 20  #: that are told at once
-_WORD: Constant = re.compile(r"\w+")
 
 
-@attrs.frozen
-class Fault:
+class Fault(Struct, frozen=True):
     """What is wrong at a place. ``foreign``: the value is of another kind than is wanted."""
 
     path: tuple[str | int, ...]
@@ -42,7 +40,7 @@ def where(path: Iterable[str | int]) -> str:
     for step in path:
         if isinstance(step, int):
             words += f"[{step}]"
-        elif _WORD.fullmatch(step):
+        elif re.fullmatch(r"\w+", step):
             words += f".{cut(printable(step))}"
         else:
             words += f"[{quoted(step)}]"

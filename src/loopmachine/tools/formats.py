@@ -6,6 +6,7 @@ import re
 from binascii import a2b_base64
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from typing import Final as Constant
 
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -18,7 +19,7 @@ _PART = rf"(?:{_LETTER}|[:@])"
 
 
 def _whole(pattern: str) -> Callable[[str], object]:
-    return re.compile(pattern).fullmatch
+    return partial(re.fullmatch, pattern)  # which compiles it when it is first needed
 
 
 def _dated(pattern: str) -> Callable[[str], object]:
@@ -39,7 +40,7 @@ def _is_ipv6(text: str) -> object:
 
 
 def _is_uri(text: str) -> object:
-    parts = _URI.fullmatch(text)
+    parts = re.fullmatch(_URI, text)
     return parts is not None and (parts["address"] is None or _is_ipv6(parts["address"]))
 
 
@@ -48,7 +49,7 @@ def _is_base64(text: str) -> object:
     return True
 
 
-_URI = re.compile(  # RFC 3986, appendix A
+_URI = (  # RFC 3986, appendix A
     rf"[A-Za-z][A-Za-z0-9+.-]*:"
     rf"(?://(?:(?:{_LETTER}|:)*@)?(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|{_LETTER}*)(?::[0-9]*)?(?:/{_PART}*)*"
     rf"|/(?:{_PART}+(?:/{_PART}*)*)?|{_PART}+(?:/{_PART}*)*)?"

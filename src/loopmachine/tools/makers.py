@@ -11,9 +11,8 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal, Union
 
-import attrs
 import msgspec
-from msgspec import NODEFAULT, UNSET
+from msgspec import NODEFAULT, UNSET, Struct
 from msgspec import inspect as mi
 
 from loopmachine.tools.classes import runs_nothing
@@ -23,14 +22,13 @@ from loopmachine.tools.reading import identity
 from loopmachine.tools.standins import convert
 
 
-@attrs.frozen
-class Field:
+class Field(Struct, frozen=True):
     """A field of a record: what the constructor calls it (blank: nothing), its name in JSON, and its shape."""
 
     argument: str
     name: str
     shape: Any
-    default: Any = NODEFAULT
+    default: Any
     anew: Callable[[], Any] | None = None  #: makes a default that one instance could change for another
 
     @property
@@ -39,18 +37,17 @@ class Field:
         return self.default is NODEFAULT
 
 
-@attrs.define
-class Record:
+class Record(Struct):
     """A class, read from an object, or from a list where its fields have places."""
 
     cls: Any
     listed: bool
     hint: Any
-    fields: list[Field] = attrs.field(factory=list)
+    fields: list[Field] = []
     lean: bool = False  #: msgspec makes the same of it
     _given: Any = None  #: a struct of what JSON gives of it
-    _arguments: list[str] = attrs.field(factory=list)  #: of the fields of that, in order
-    _shared: list[tuple[str, Callable[[], Any]]] = attrs.field(factory=list)  #: makes defaults that must not be shared
+    _arguments: list[str] = []  #: of the fields of that, in order
+    _shared: list[tuple[str, Callable[[], Any]]] = []  #: makes defaults that must not be shared
 
     def fill(self, fields: Iterable[Field]) -> None:
         """Take the fields, which may hold the class itself."""
@@ -100,8 +97,7 @@ def _reads_alike(hint: Any, fields: Sequence[Field]) -> bool:
         return False
 
 
-@attrs.frozen
-class Forms:
+class Forms(Struct, frozen=True):
     """A union: a value is read as the first of its types that takes it unchanged, 1.0 not made 1."""
 
     shapes: list[Any]
@@ -125,8 +121,7 @@ def _keeps(node: Node, value: Any, look: Examination) -> bool:
     return not faults and (taken is value or _sorted(taken) == _sorted(value))
 
 
-@attrs.frozen
-class Values:
+class Values(Struct, frozen=True):
     """Members by the JSON values that are written for them."""
 
     hint: Any
@@ -138,8 +133,7 @@ class Values:
         return self.members[identity(value)]
 
 
-@attrs.define
-class Alias:
+class Alias(Struct):
     """A type that has a name, by which it may hold itself."""
 
     name: str
@@ -150,8 +144,7 @@ class Alias:
         return convert(value, self.shape, look)
 
 
-@attrs.frozen
-class Model:
+class Model(Struct, frozen=True):
     """A class of pydantic's, or a hint with notes of its own, which it describes and checks itself."""
 
     cls: Any
@@ -176,8 +169,7 @@ def details(error: BaseException) -> list[tuple[tuple[str | int, ...], Any, str]
     return [(one["loc"], one["input"], one["msg"]) for one in told.errors()]
 
 
-@attrs.frozen
-class Tested:
+class Tested(Struct, frozen=True):
     """A type whose values must pass tests that are no limits."""
 
     shape: Any

@@ -7,13 +7,12 @@ import re
 from typing import Any
 from typing import Final as Constant
 
-import attrs
+from msgspec import Struct
 
-_NUMBER: Constant = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Constant = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 
 
-@attrs.frozen
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """A number that JSON does not have or that can't be kept, as it was written."""
 
     text: str
@@ -63,7 +62,7 @@ def broken(digits: str) -> float | Unreadable:
 def read(text: str) -> list[Any]:
     """The number that a text is: none or one."""
     text = text.strip()
-    if not _NUMBER.fullmatch(text):
+    if not re.fullmatch(_NUMBER, text):
         return []
     number = whole(text) if text.lstrip("-").isdigit() else broken(text)
     return [] if isinstance(number, Unreadable) else [number]

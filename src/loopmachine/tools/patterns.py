@@ -14,7 +14,7 @@ from re import _compiler, _constants, _parser  # type: ignore[attr-defined]  # P
 from typing import Any
 from typing import Final as Constant
 
-import attrs
+from msgspec import Struct
 
 _MOST_STATES: Constant = 5000
 _MOST_KEPT: Constant = 5000  #: ways from one set of states to the next that are remembered
@@ -54,20 +54,19 @@ def searcher(pattern: str) -> Callable[[str], bool]:
     return lambda text: all(one.search(text) is wanted for one, wanted in looks) and whole.search(text)
 
 
-@attrs.define
-class _Machine:
+class _Machine(Struct):
     """States, each with what leads on from it: a character, a place in the text, or nothing at all."""
 
     anchored: bool
-    chars: dict[int, tuple[Callable[[str], object], int]] = attrs.field(factory=dict)
-    places: dict[int, tuple[int, int]] = attrs.field(factory=dict)  #: a number in ``tests``, and where it leads
-    splits: dict[int, list[int]] = attrs.field(factory=dict)
-    tests: list[Callable[[str, int], object]] = attrs.field(factory=list)
+    chars: dict[int, tuple[Callable[[str], object], int]] = {}
+    places: dict[int, tuple[int, int]] = {}  #: a number in ``tests``, and where it leads
+    splits: dict[int, list[int]] = {}
+    tests: list[Callable[[str, int], object]] = []
     start: int = _END
     late: bool = True  #: no test holds but at the end of the text
-    _alike: dict[Any, re.Pattern[str]] = attrs.field(factory=dict)  #: the parts of a repeat, which are many
-    _closed: dict[Any, States] = attrs.field(factory=dict)
-    _stepped: dict[Any, States] = attrs.field(factory=dict)
+    _alike: dict[Any, re.Pattern[str]] = {}  #: the parts of a repeat, which are many
+    _closed: dict[Any, States] = {}
+    _stepped: dict[Any, States] = {}
 
     @classmethod
     def of(cls, items: Iterable[Any], flags: int, *, anchored: bool) -> _Machine:

@@ -16,8 +16,7 @@ from loopmachine.tools.words import quoted, show
 
 DEEPEST: Constant = 64  #: levels of lists and objects in each other
 
-_STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-_BRACKETS = re.compile(r"[][{}]")
+_STRINGS: Constant = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 
 
 class NotJson(ValueError):
@@ -60,7 +59,7 @@ TOO_DEEP: Constant = f"lists and objects nest deeper than {DEEPEST} levels"
 def depth(text: str) -> int:
     """How many levels of lists and objects JSON text has, told by its brackets."""
     level = deepest = 0
-    for bracket in _BRACKETS.findall(_STRINGS.sub("", text)):
+    for bracket in re.findall(r"[][{}]", re.sub(_STRINGS, "", text)):
         level += 1 if bracket in "[{" else -1
         deepest = max(deepest, level)
     return deepest

@@ -17,7 +17,7 @@ from loopmachine.tools.nodes import Examination
 from loopmachine.tools.standins import convert
 from loopmachine.tools.words import cut, printable, said_by, show
 
-_PLACE: Constant = re.compile(r"(.*) - at `(?:key` in `)?\$([^`]*)`", re.DOTALL)
+_PLACE: Constant = r"(?s)(.*) - at `(?:key` in `)?\$([^`]*)`"
 _MOST: Constant = 400  #: characters of what a class says
 
 
@@ -116,7 +116,7 @@ def _told(error: Exception) -> tuple[str, str | None]:
     said, places = _short(said_by(error)), ""
     if not isinstance(error, msgspec.ValidationError):
         return f"{type(error).__name__}: {said}", None
-    while told := _PLACE.fullmatch(said):  # a class in a class: each says where it stands in the other
+    while told := re.fullmatch(_PLACE, said):  # a class in a class: each says where it stands in the other
         said, places = told[1], places + told[2]
     return said, places
 

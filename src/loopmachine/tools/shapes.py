@@ -17,9 +17,8 @@ from enum import Enum
 from typing import Annotated, Any, Literal, TypeVar, Union
 from typing import Final as Constant
 
-import attrs
 import msgspec
-from msgspec import NODEFAULT
+from msgspec import NODEFAULT, Struct
 from msgspec import inspect as mi
 
 from loopmachine.tools.classes import (
@@ -65,14 +64,13 @@ def within(place: str) -> Iterator[None]:
 # --- from hints to shapes ---------------------------------------------------------------------------------
 
 
-@attrs.define
-class Shapes:
+class Shapes(Struct):
     """Makes shapes. ``names``: where the hints of local classes are looked up; ``judge`` makes the nodes of shapes."""
 
     names: Mapping[str, Any]
     judge: Callable[[list[Any]], list[Node]]
-    orders: dict[frozenset[tuple[type, Any]], tuple[Any, ...]] = attrs.field(factory=dict)  #: of Literals, as written
-    _made: dict[Any, Any] = attrs.field(factory=dict)
+    orders: dict[frozenset[tuple[type, Any]], tuple[Any, ...]] = {}  #: of Literals, as written
+    _made: dict[Any, Any] = {}
 
     def field(self, hint: Any, default: Any) -> Any:
         """The shape of a field or parameter; one whose default is None takes None."""
@@ -139,7 +137,7 @@ class Shapes:
     def _fields(self, hint: Any, cls: Any) -> Iterator[Field]:
         settings = getattr(cls, "__struct_config__", None)
         if settings is not None and settings.tag_field is not None:
-            yield Field("", settings.tag_field, self.of(Literal[settings.tag]))
+            yield Field("", settings.tag_field, self.of(Literal[settings.tag]), NODEFAULT)
         try:
             found = list(members(hint, self.names))
         except NameError as error:

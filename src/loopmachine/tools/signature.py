@@ -10,9 +10,8 @@ import typing
 from collections.abc import Callable, Container, Mapping
 from typing import Annotated, Any, NoReturn, NotRequired
 
-import attrs
 import msgspec
-from msgspec import NODEFAULT
+from msgspec import NODEFAULT, Struct
 
 from loopmachine.errors import InvalidTool
 from loopmachine.tools.classes import fresh
@@ -24,8 +23,7 @@ from loopmachine.tools.texts import parsed, written
 from loopmachine.tools.types import Types
 
 
-@attrs.frozen
-class Signature:
+class Signature(Struct, frozen=True):
     """A function as a tool: its schema and texts, and how its checked arguments become a call.
 
     ``typed(text)`` gives the arguments by name as the hints say, new each time; it raises what a class that refuses
@@ -37,8 +35,8 @@ class Signature:
     typed: Callable[[str], dict[str, Any]]
     contexts: tuple[str, ...] = ()  #: parameters that get the Context
     positional: tuple[str, ...] = ()  #: parameters that take no keyword, in order
-    defaults: Mapping[str, Callable[[], Any]] = attrs.field(factory=dict)  #: those that Python can't fill in well
-    shapes: Mapping[str, Any] = attrs.field(factory=dict)  #: of the parameters, where classes may refuse their values
+    defaults: Mapping[str, Callable[[], Any]] = {}  #: those that Python can't fill in well
+    shapes: Mapping[str, Any] = {}  #: of the parameters, where classes may refuse their values
 
     def bind(self, checked: str, context: Context) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of one call, nothing of which is shared with another."""

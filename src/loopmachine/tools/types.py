@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 from typing import Final as Constant
 
-import attrs
 from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
@@ -67,24 +67,19 @@ _WHOLE_NAME: Constant = "^-?(0|[1-9][0-9]*)$"
 _NUMBER_NAME: Constant = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
-@attrs.define
 class Types:
     """Makes the shapes and schemas of several types; classes that they share stand in ``defs``, to be referred to.
 
     ``names``: where the hints of local classes are looked up.
     """
 
-    names: Mapping[str, Any] = attrs.field(factory=dict)
-    defs: dict[str, Schema] = attrs.field(factory=dict)
-    _models: dict[int, Schema] = attrs.field(factory=dict)
-    _known: dict[int, str] = attrs.field(factory=dict)  #: the name in ``defs`` of what a stand-in stands for
-    _judged: list[Schema] = attrs.field(factory=list)
-    _compiler: Compiler = attrs.field(init=False)  #: one for all unions, so that what one finds of a value others know
-    _shapes: Shapes = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._compiler = Compiler({"$defs": self.defs})
-        self._shapes = Shapes(self.names, self._judge)
+    def __init__(self, names: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.defs: dict[str, Schema] = {}
+        self._models: dict[int, Schema] = {}
+        self._known: dict[int, str] = {}  #: the name in ``defs`` of what a stand-in stands for
+        self._judged: list[Schema] = []
+        self._compiler = Compiler({"$defs": self.defs})  #: one for all unions: what one finds of a value others know
+        self._shapes = Shapes(names, self._judge)
 
     def shape(self, hint: Any, default: Any = NODEFAULT) -> Any:
         """What msgspec is to read for a type hint, and None too where that is the default. Raises NoSchema."""

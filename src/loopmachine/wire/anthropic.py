@@ -11,7 +11,6 @@ from typing import Final as Constant
 from loopmachine.blocks import ImageBlock
 from loopmachine.limits import Usage
 from loopmachine.records import CallResult, Exchange, Turn, UserMessage
-from loopmachine.wire.anthropic_stream import AnthropicStream
 from loopmachine.wire.base import ProviderWire
 from loopmachine.wire.fields import (
     Asked,
@@ -36,6 +35,7 @@ from loopmachine.wire.fields import (
     total,
 )
 from loopmachine.wire.given import Brought, Piece, Said, brought, heard, picture, some, words
+from loopmachine.wire.stream import Accumulator
 
 Block = dict[str, Any]
 
@@ -53,7 +53,9 @@ class Anthropic(ProviderWire):
     def aside(self, system: str | None) -> str | None:
         return system_sent(system) or None
 
-    def stream(self) -> AnthropicStream:
+    def stream(self) -> Accumulator:
+        from loopmachine.wire.anthropic_stream import AnthropicStream  # only where replies are streamed
+
         return AnthropicStream(self.decode)
 
     def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:

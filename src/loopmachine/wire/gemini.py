@@ -34,9 +34,9 @@ from loopmachine.wire.fields import (
     system_sent,
     total,
 )
-from loopmachine.wire.gemini_stream import GeminiStream
 from loopmachine.wire.given import Brought, Piece, Said, heard, in_parts, picture, some
 from loopmachine.wire.spelling import as_api, spelled
+from loopmachine.wire.stream import Accumulator
 
 Part = dict[str, Any]
 
@@ -58,7 +58,9 @@ class Gemini(ProviderWire):
     name = "gemini"
     user_first = True
 
-    def stream(self) -> GeminiStream:
+    def stream(self) -> Accumulator:
+        from loopmachine.wire.gemini_stream import GeminiStream  # only where replies are streamed
+
         return GeminiStream(self.decode)
 
     def aside(self, system: str | None) -> Any:

@@ -9,6 +9,7 @@ from reprlib import repr as shown
 from typing import Any, Protocol
 
 import attrs
+from msgspec import Struct
 
 from loopmachine.blocks import ImageBlock, written
 from loopmachine.frozen import freeze, thaw
@@ -21,23 +22,20 @@ from loopmachine.wire.fields import Unreadable, filled, frozen, is_silent, liste
 Message = dict[str, Any]
 
 
-@attrs.frozen
-class System:
+class System(Struct, frozen=True):
     """System text, which stands in front of all else."""
 
     text: str
 
 
-@attrs.frozen
-class Said:
+class Said(Struct, frozen=True):
     """What the model said; where it ``joins``, what follows it is of the same turn."""
 
     message: Message
     joins: bool = False
 
 
-@attrs.frozen
-class Brought:
+class Brought(Struct, frozen=True):
     """What a call brought. A blank id is that of the first call that waits, of this name if there is one."""
 
     id: str

@@ -36,7 +36,7 @@ from loopmachine.wire.fields import (
     text_of,
 )
 from loopmachine.wire.given import Piece, Said, System, brought, heard, picture_at, spoken, words
-from loopmachine.wire.openai_chat_stream import OpenAIChatStream
+from loopmachine.wire.stream import Accumulator
 
 
 class OpenAIChat(ProviderWire):
@@ -67,7 +67,9 @@ class OpenAIChat(ProviderWire):
             for one in schemas
         ]
 
-    def stream(self) -> OpenAIChatStream:
+    def stream(self) -> Accumulator:
+        from loopmachine.wire.openai_chat_stream import OpenAIChatStream  # only where replies are streamed
+
         return OpenAIChatStream(self.decode)
 
     def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:

@@ -34,7 +34,7 @@ from loopmachine.wire.fields import (
     words_of,
 )
 from loopmachine.wire.given import Piece, Said, System, brought, heard, picture_at, spoken, words
-from loopmachine.wire.openai_responses_stream import OpenAIResponsesStream
+from loopmachine.wire.stream import Accumulator
 
 Item = dict[str, Any]
 
@@ -57,7 +57,9 @@ class OpenAIResponses(ProviderWire):
 
     name = "openai-responses"
 
-    def stream(self) -> OpenAIResponsesStream:
+    def stream(self) -> Accumulator:
+        from loopmachine.wire.openai_responses_stream import OpenAIResponsesStream  # only where replies are streamed
+
         return OpenAIResponsesStream(self.decode)
 
     def aside(self, system: str | None) -> Any:
