@@ -8,7 +8,6 @@ the stock classes do the same, slower, which the tests check.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import is_not
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +16,7 @@ from transitions import Event as StockEvent
 from transitions import Machine as StockMachine
 from transitions import Transition as StockTransition
 
+from loopmachine.compiled import Followed, Rows, Way
 from loopmachine.definition import Definition, Guard, Row, Update
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
 from loopmachine.records import BaseSnapshot
@@ -63,17 +63,17 @@ class RowTransition(StockTransition):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         taking: Any = self.before[0].__self__  # type: ignore[union-attr]  # build() passes nothing else
-        #: A row without a guard always holds: a snapshot is never the event, which C says sooner than Python.
-        self.holds: Guard = taking.guard or is_not
+        self.guard: Guard | None = taking.guard
         self.update: Update | None = taking.update
         self.row_id: str = taking.row_id
 
 
-_NOWHERE: dict[str, Any] = {}
-
-
 class RowEvent(StockEvent):
     """An event that asks the guards of its rows directly, and follows the auto rows to the next rest."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.ways: dict[str, Way] = {}  #: its rows and the auto rows behind them, compiled, by the state they begin in
 
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
         """Take, on a carrier, the first row whose guard holds, and so on while the state is auto."""
@@ -81,33 +81,22 @@ class RowEvent(StockEvent):
         model.rows += taken
         return bool(taken)
 
-    def follow(self, snapshot: Any, event: Any) -> tuple[Any, str, list[str]]:
+    def follow(self, snapshot: Any, event: Any) -> Followed:
         """The snapshot, the state and the rows taken, none where no guard holds."""
         state: str = snapshot.state
-        taken: list[str] = []
-        rows: Any = self.transitions.get(state)
-        auto = self.machine.events.get(AUTO)
-        onwards = auto.transitions if auto else _NOWHERE
+        way = self.ways.get(state)
+        if way is None:
+            way = self.ways[state] = Way(state, self.machine.rows_of(self.name), self.machine.rows_of(AUTO))
         try:
-            while rows:
-                for row in rows:
-                    if row.holds(snapshot, event):
-                        break
-                else:
-                    return snapshot, state, []
-                if row.update is not None:
-                    snapshot = row.update(snapshot, event)
-                taken.append(row.row_id)
-                state = row.dest
-                rows = onwards.get(state)
+            return way.follow(snapshot, event)
         except Exception as error:
-            error.add_note(f"raised by the guard or the update of {row.row_id}; nothing has changed")
+            row = way.row_that_raised(error)
+            error.add_note(f"raised by the guard or the update of {row}; nothing has changed")
             raise
-        return snapshot, state, taken
 
 
 class RowMachine(StockMachine):
-    """A machine of rows."""
+    """A machine of rows. Add and remove transitions by its methods: what was compiled of them is compiled again."""
 
     event_cls = RowEvent
     transition_cls = RowTransition
@@ -115,6 +104,25 @@ class RowMachine(StockMachine):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.paths: dict[tuple[str, ...], tuple[str, ...]] = {}  #: the rows that an event took, each once
         super().__init__(*args, **kwargs)
+
+    def rows_of(self, event: str) -> Rows:
+        """The transitions of an event, by the state they begin in."""
+        return self.events[event].transitions if event in self.events else {}
+
+    def add_transition(self, *args: Any, **kwargs: Any) -> None:
+        """As the base class does it."""
+        super().add_transition(*args, **kwargs)
+        self._compile_anew()
+
+    def remove_transition(self, *args: Any, **kwargs: Any) -> None:
+        """As the base class does it."""
+        super().remove_transition(*args, **kwargs)
+        self._compile_anew()
+
+    def _compile_anew(self) -> None:
+        events: Any = self.events.values()
+        for event in events:
+            event.ways.clear()
 
 
 def build(definition: Definition, machine_class: type[StockMachine] = RowMachine) -> StockMachine:
@@ -193,14 +201,14 @@ def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked:
         finite = False
     if not finite:
         raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {at!r}")
-    after, state, taken = fired.follow(definition.hear(snapshot, event) if definition.hear else snapshot, event)
-    if not taken or definition.states[state].auto:  # a row was taken from the live machine
+    hear = definition.hear
+    after, state, rows = fired.follow(hear(snapshot, event) if hear else snapshot, event)
+    if not rows or definition.states[state].auto:  # a row was taken from the live machine
         raise UnexpectedEvent(state, event, definition.accepts(state))
     if not isinstance(after, BaseSnapshot):
-        raise TypeError(f"an update must return a snapshot, not {after!r}; the rows taken were {', '.join(taken)}")
-    rows = tuple(taken)
-    rows = machine.paths.setdefault(rows, rows)  # there are few such paths and many events
-    return after.but(state=state, clock=at if at > after.clock else after.clock, log=after.log.append(event, rows))
+        raise TypeError(f"an update must return a snapshot, not {after!r}; the rows taken were {', '.join(rows)}")
+    machine.paths.setdefault(rows, rows)
+    return after.at_rest(state, at if at > after.clock else after.clock, after.log.append(event, rows))
 
 
 def refusal(asked: tuple[Any, ...], event: Any) -> str:

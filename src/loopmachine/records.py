@@ -291,6 +291,14 @@ class BaseSnapshot(Record):
     clock: float = 0.0  #: seconds: the latest ``at``
     log: EventLog = attrs.field(factory=EventLog)  #: each event with the rows that it took
 
+    def at_rest(self, state: str, clock: float, log: EventLog) -> Self:
+        """``but`` for what every event changes."""
+        fields = self.__dict__.copy()
+        fields["state"], fields["clock"], fields["log"] = state, clock, log
+        new = _blank(self.__class__)
+        _fill(new, fields)
+        return new
+
     @property
     def events(self) -> tuple[Any, ...]:
         """The events taken, in order."""
