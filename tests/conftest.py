@@ -14,9 +14,6 @@ from hypothesis import settings
 
 from loopmachine.testing import NetworkRefused, no_network
 
-#: Not as users have it, by its entry point, which pytest loads before pytest-cov counts: see addopts.
-pytest_plugins = ["loopmachine.testing.plugin"]
-
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
 

@@ -20,7 +20,7 @@ import pytest
 from loopmachine import TOOL_LOOP, Budget, Definition, Loop, Row, advance, run, run_async, tool
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import CancelPolled, CancelRequested, Event, ModelReplied
-from loopmachine.machine import _live
+from loopmachine.machine import _engines
 from loopmachine.records import Call, Snapshot
 from loopmachine.requests import AskModel, PollCancel
 from tests.drivers import (
@@ -365,7 +365,7 @@ def test_F05_runs_are_freed() -> None:
     stage = Stage(THREADS)
     tools = stage.tools()
     gc.collect()
-    before, machines = alive(), len(_live)
+    before, machines = alive(), len(_engines)
     last: list[weakref.ref[Any]] = []
     for number in range(MANY):
         loop = Loop("go", tools=tools if number % 100 == 0 else (), at=0.0)
@@ -376,7 +376,7 @@ def test_F05_runs_are_freed() -> None:
         last = [weakref.ref(loop), weakref.ref(loop.snapshot)]
     del loop
     gc.collect()
-    assert (alive() - before, len(_live) - machines, [one() for one in last]) == (
+    assert (alive() - before, len(_engines) - machines, [one() for one in last]) == (
         0,
         0,
         [None, None],
@@ -403,18 +403,18 @@ def test_F05_runs_of_a_host_are_freed(driver: Driver) -> None:
 
 def test_F05_definitions_of_ones_own_are_freed() -> None:
     """A table made for one run, and the machine that was built of it, die with the run."""
-    machines = len(_live)
+    machines = len(_engines)
 
     def played() -> list[weakref.ref[Any]]:
         definition = with_guard("checking_cancel", 2)
         loop = Loop("go", definition=definition, at=0.0)
         with pytest.raises(Broken):
             loop.send(NO)
-        return [weakref.ref(definition), weakref.ref(_live[definition])]
+        return [weakref.ref(definition), weakref.ref(_engines[definition])]
 
     left = played()
     gc.collect()
-    assert ([one() for one in left], len(_live)) == ([None, None], machines)
+    assert ([one() for one in left], len(_engines)) == ([None, None], machines)
 
 
 # --- F07 --------------------------------------------------------------------------------------------------

@@ -43,6 +43,19 @@ def test_a_command_line_that_is_wrong_ends_with_2(arguments: list[str], capsys: 
     assert (left.value.code, told.out, told.err.startswith("usage: loopmachine")) == (2, "", True)
 
 
+@pytest.mark.parametrize("name", ["", " \t"])
+def test_a_tool_without_a_name_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is explored, with what it should be."""
+    with pytest.raises(SystemExit) as left:
+        main(["verify", "--tool", "mail", "--tool", name])
+    told = capsys.readouterr()
+    assert (left.value.code, told.out, told.err.splitlines()[-1]) == (
+        2,
+        "",
+        f"loopmachine verify: error: argument --tool: it must be the name of a tool, not {name!r}",
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [([], "svg"), (["--format", "svg"], "svg"), (["--format", "dot"], "dot"), (["--format", "mermaid"], "mermaid")],

@@ -196,6 +196,26 @@ ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
         {START: [Row(CancelPolled, "the end")], State("the end", "It ends.", final="limit"): []},
         ("'the end': the name of a state must be an identifier",),
     ),
+    "a state that asks with what is no function": (
+        {State("start", "It begins.", [PollCancel()]): [GO], END: []},  # type: ignore[arg-type]  # which is the fault
+        (f"start: asks must be a function of the snapshot that gives the requests, not {[PollCancel()]!r}",),
+    ),
+    "an auto state that asks with what is no function": (
+        {
+            START: [Row(CancelPolled, "one")],
+            State("one", "It moves.", (), auto=True): [Row(None, "end")],  # type: ignore[arg-type]  # which is the fault
+            END: [],
+        },
+        ("one: asks must be a function of the snapshot that gives the requests, not ()",),
+    ),
+    "a guard that is no function": (
+        {START: [Row(CancelPolled, "start", "due"), GO], END: []},  # type: ignore[arg-type]  # which is the fault
+        ("start/1: its guard must be a function of a snapshot and an event, not 'due'",),
+    ),
+    "an update that is no function": (
+        {START: [Row(CancelPolled, "end", update=attrs)], END: []},  # type: ignore[arg-type]  # which is the fault
+        (f"start/1: its update must be a function of a snapshot and an event, not {attrs!r}",),
+    ),
     "two states of one name": (
         {START: [GO], State("start", "It begins again.", wait): [GO], END: []},
         ("start: two states have this name",),
@@ -216,6 +236,24 @@ def test_a_function_without_a_name_is_refused(nameless: Any, what: str) -> None:
     """What a reviewer could not call by its name is no guard and no update."""
     found = faults({START: [Row(CancelPolled, "start", **{"guard": due, what: nameless}), GO], END: []})
     assert found == (f"start/1: its {what} needs a name of its own, not {repr(nameless)!r}",)
+
+
+@pytest.mark.parametrize(
+    ("hear", "says"),
+    [
+        ("hear", ["its hear must be a function of a snapshot and an event, not 'hear'"]),
+        (PARTIAL, [f"its hear needs a name of its own, not {repr(PARTIAL)!r}"]),
+        (unexplained, ["its hear unexplained needs a docstring, a sentence that a reviewer reads"]),
+    ],
+)
+def test_what_every_event_brings_is_an_update_as_any(hear: Any, says: list[str]) -> None:
+    """It is called, named and documented, or told with all else that is wrong."""
+    with pytest.raises(InvalidDefinition) as caught:
+        Definition("begin", {START: [GO], END: []}, hear=hear)
+    assert caught.value.faults[:-2] == (
+        "the initial state 'begin' is none of the states",
+        *(f"the definition: {one}" for one in says),
+    )
 
 
 def test_an_initial_state_must_be_one_of_the_states() -> None:
@@ -366,10 +404,10 @@ def test_a_row_is_put_where_it_is_told(at: int) -> None:
     )
 
 
-@pytest.mark.parametrize("at", [-1, 0, 5])
-def test_a_row_out_of_range_is_refused(at: int) -> None:
+@pytest.mark.parametrize("at", [-1, 0, 5, "2", 2.0, True, None])
+def test_a_row_out_of_range_is_refused(at: Any) -> None:
     """The sentence says which numbers there are."""
-    with pytest.raises(InvalidDefinition, match=rf"start: a new row can be number 1 to 4, not {at}$"):
+    with pytest.raises(InvalidDefinition, match=rf"start: a new row can be number 1 to 4, not {at!r}$"):
         SMALL.with_row("start", LATE, at=at)
 
 

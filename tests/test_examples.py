@@ -163,6 +163,22 @@ def test_own_guard(tmp_path: Path) -> None:
     )
 
 
+def test_own_guard_is_a_test_too(tmp_path: Path) -> None:
+    """By its path, in a clone as it is: with this project's own settings of pytest."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--loop-cov",
+        f"--basetemp={tmp_path}/base",
+        "examples/own_guard.py",
+    ]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=EXAMPLES.parent, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1].startswith("1 passed in ")) == (0, True), done.stdout
+
+
 def test_own_guard_is_drawn_by_the_command_line_too(tmp_path: Path) -> None:
     """In its folder, as ``own_guard:MAIL_LOOP``, which is what its docstring verifies."""
     picture = tmp_path / "mail_loop.svg"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from loopmachine.machine import live
+import _loopmachine_pytest as plugin
+from loopmachine.machine import engine
 from loopmachine.review.diagram import picture
 from loopmachine.table import TOOL_LOOP
-from loopmachine.testing import loop_cov, plugin
+from loopmachine.testing import loop_cov
 
 pytest_plugins = ["pytester"]
 
@@ -191,13 +192,15 @@ def test_the_counts_are_drawn(go: Run, pytester: pytest.Pytester) -> None:
     assert (status, (pytester.path / "seen.svg").read_bytes()) == (0, drawn)
 
 
-def test_a_picture_that_can_not_be_drawn_is_said(go: Run) -> None:
-    """It fails no test."""
-    status, lines = said(go(WATCH, "--loop-cov-svg=nowhere/seen.svg", test_it=SOFT))
+def test_a_picture_that_can_not_be_drawn_is_said_and_fails(go: Run) -> None:
+    """After the whole report, in a sentence; it fails without a terminal too, and a status that is not zero stays."""
+    svg = "--loop-cov-svg=nowhere/seen.svg"
+    status, lines = said(go(WATCH, svg, test_it=SOFT))
     assert (status, lines) == (
-        0,
-        [*NEVER_HARD, "no picture: nowhere/seen.svg can't be written: No such file or directory"],
+        1,
+        [*NEVER_HARD, "FAILED: no picture: nowhere/seen.svg can't be written: No such file or directory"],
     )
+    assert [go(WATCH, svg, *more, test_it=SOFT).ret for more in (("-p", "no:terminal"), ("-k", "nothing"))] == [1, 5]
 
 
 # --- pytest-xdist -------------------------------------------------------------------------------------------
@@ -285,25 +288,48 @@ def test_nothing_is_said_where_nothing_is_run(go: Run) -> None:
 
 PLAIN = """
 import sys
-from loopmachine.machine import live
+from loopmachine.machine import engine
 from loopmachine.table import TOOL_LOOP
 
 def test_it():
-    assert (type(live(TOOL_LOOP).paths), "loopmachine.testing.loop_cov" in sys.modules) == (dict, False)
+    assert (engine(TOOL_LOOP).watch, "loopmachine.testing.loop_cov" in sys.modules) == (None, False)
 """
 
 
+def test_the_plugin_is_a_fixture_and_two_hooks() -> None:
+    """Read anew, as pytest has loaded it before anything is measured."""
+    made = runpy.run_path(plugin.__file__)
+    own = [name for name, one in made.items() if getattr(one, "__module__", "") == "<run_path>"]
+    assert own == ["no_network", "pytest_addoption", "pytest_configure"]
+
+
+WITHOUT = """
+import sys
+
+def test_it():
+    assert [name for name in sys.modules if name.partition(".")[0] == "loopmachine"] == []
+"""
+
+
+def test_without_the_option_the_library_is_not_loaded(pytester: pytest.Pytester) -> None:
+    """Whoever has it installed and runs other tests does not wait for it, and it is not there before it is measured."""
+    pytester.makepyfile(test_it=WITHOUT)
+    assert pytester.runpytest_subprocess("-p", "no:cacheprovider").parseoutcomes() == {"passed": 1}
+    pytester.makepyfile(test_it=WITHOUT + "\ndef test_fixture(no_network):\n    test_it()\n")
+    assert pytester.runpytest_subprocess("-p", "no:cacheprovider").parseoutcomes() == {"passed": 1, "failed": 1}
+
+
 def test_without_the_option_nothing_is_watched(pytester: pytest.Pytester) -> None:
-    """The machine is as it is, and the module that would watch is not loaded."""
+    """The engine tells nobody, and the module that would watch is not loaded."""
     pytester.makepyfile(test_it=PLAIN)
     assert pytester.runpytest_subprocess("-p", "no:cacheprovider").ret == 0
 
 
-def test_the_machine_is_the_same_while_it_is_watched_and_after(go: Run) -> None:
+def test_the_engine_is_the_same_while_it_is_watched_and_after(go: Run) -> None:
     """Not another one, so that what holds it is watched too; afterwards it counts no more."""
-    machine: Any = live(TOOL_LOOP)
-    kept = machine.paths
-    assert (go("--loop-cov", test_it=ANSWERED).ret, live(TOOL_LOOP) is machine, machine.paths is kept) == (
+    running = engine(TOOL_LOOP)
+    watching = running.watch
+    assert (go("--loop-cov", test_it=ANSWERED).ret, engine(TOOL_LOOP) is running, running.watch is watching) == (
         0,
         True,
         True,
@@ -318,25 +344,21 @@ def test_the_tests_import_as_they_do_without_it(go: Run, pytester: pytest.Pytest
 
 
 def test_runs_in_several_threads_are_all_counted() -> None:
-    """Each path as often as it was taken, and kept once."""
+    """Each path as often as it was taken."""
     paths = loop_cov.Paths()
     ways = ("a/1", "b/1"), ("a/1", "b/2")
 
     def take() -> None:
         for _ in range(2000):
             for one in ways:
-                path = (*one,)
-                paths.setdefault(path, path)
+                paths(one)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (paths.rows(), dict(paths)) == (
-        Counter({"a/1": 16000, "b/1": 8000, "b/2": 8000}),
-        {one: one for one in ways},
-    )
+    assert paths.rows() == Counter({"a/1": 16000, "b/1": 8000, "b/2": 8000})
 
 
 def test_users_have_it_by_installing(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ import attrs
 import pytest
 
 from loopmachine import Budget, Policy, Tool, guards, rules
+from loopmachine.definition import Definition, Row, State
 from loopmachine.events import CallLost, Event
 from loopmachine.history import History, Ids
-from loopmachine.records import Call, CallResult, Exchange, Flight, Snapshot, Turn, UserMessage
+from loopmachine.records import Call, CallResult, Decision, Exchange, Flight, Snapshot, Turn, UserMessage
 from loopmachine.testing import call, calls, guard_cases, snapshot
 from tests.facts import polled
 
@@ -28,6 +29,25 @@ look = Tool("look", "Look.", NUMBERED, print, effect="read", needs_approval=True
 def test_without_fields_it_is_a_run_that_has_not_begun() -> None:
     """At the first state, at time 0, with nothing spent."""
     assert snapshot() == Snapshot(state="checking_cancel")
+
+
+def test_it_stands_in_a_state_of_its_definition() -> None:
+    """One of your own has states of its own, of which the initial one is where a run begins."""
+    held = State("held", "It waits.", lambda snapshot: ())
+    own = Definition("held", {held: [Row(type(polled()), "gone")], State("gone", "It went.", final="answered"): []})
+    mine = [snapshot(definition=own), snapshot("gone", definition=own), *_snapshots(guard_cases(definition=own).mark)]
+    assert [one.state for one in mine] == ["held", "gone", *["held"] * 15]
+
+
+def _snapshots(mark: Any) -> list[Snapshot]:
+    return [case.values[0] for case in mark.args[1]]
+
+
+def test_a_list_stands_for_a_tuple() -> None:
+    """In every field that holds one."""
+    words = Decision(1, 0, True)
+    made = snapshot(decisions=[words], tool_calls=[("look", 1)], cost_usd=1)
+    assert (made.decisions, made.tool_calls, made.cost_usd) == ((words,), (("look", 1),), 1)
 
 
 def test_the_fields_of_a_snapshot_are_taken_as_they_are() -> None:
@@ -128,6 +148,26 @@ def test_the_guards_of_calls_under_way_are_one_line_each() -> None:
     ("fields", "error", "sentence"),
     [
         ({"step": 1, "spent": 2}, TypeError, "a Snapshot has no field step, spent; it has state, clock, log, history,"),
+        ({"steps": "3"}, TypeError, "steps must be of type int, not '3'"),
+        ({"steps": True}, TypeError, "steps must be of type int, not True"),
+        ({"budget": {}}, TypeError, "budget must be of type Budget, not {}"),
+        ({"not_before": "now"}, TypeError, "not_before must be of type float | None, not 'now'"),
+        ({"decisions": [1]}, TypeError, "decisions must be of type tuple[Decision, ...], not [1]"),
+        ({"turn": 5}, TypeError, "turn must be what a model replies in PLAIN, a text or a Turn, not 5"),
+        ({"history": {}}, TypeError, "history must be the user's text, a list of PLAIN messages or a History, not {}"),
+        ({"ids": "abc"}, TypeError, "ids must be a list of texts, not 'abc'"),
+        ({"ids": ["a", 1]}, TypeError, "ids must be a list of texts, not ['a', 1]"),
+        ({"flights": "lost"}, TypeError, "flights must be a list of phases or Flights, one for each call of the turn,"),
+        ({"tools": 5}, TypeError, "tools must be a list of tools, not 5"),
+        ({"definition": "x"}, TypeError, "definition must be a Definition, not 'x'"),
+        (
+            {"policy": "stop", "spent": 1, "calls": None},
+            TypeError,
+            f"a Snapshot has no field spent; it has {', '.join(attrs.fields_dict(Snapshot))}; "
+            "policy must be of type Policy, not 'stop'; calls must be of type int, not None",
+        ),
+        ({"state": "ghost"}, ValueError, "the definition has no state 'ghost', but checking_cancel, checking_budget, "),
+        ({"state": []}, ValueError, "the definition has no state [], but checking_cancel, checking_budget, "),
         ({"flights": ["flying"]}, ValueError, "flights[0] must be a Flight or one of queued, running, lost, answered,"),
         ({"flights": ["lost"]}, ValueError, "flights[0] is 'lost', and the turn asks for 0 calls"),
         (
@@ -142,6 +182,17 @@ def test_what_is_no_snapshot_is_refused(fields: dict[str, Any], error: type[Exce
     with pytest.raises(error) as caught:
         snapshot(**fields)
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("budget", [3, None, {"max_steps": 3}, snapshot])
+def test_cases_of_what_is_no_budget_are_refused(budget: Any) -> None:
+    """A forgotten pair of parentheses, too, by which the test would be the budget."""
+    with pytest.raises(TypeError) as caught:
+        guard_cases(budget)
+    says = f"guard_cases takes a Budget, as in @guard_cases(Budget(max_steps=3)), not {budget!r}"
+    assert str(caught.value) == says
+    with pytest.raises(TypeError, match=r"^a Snapshot has no field spent; "):
+        guard_cases(spent=3)
 
 
 # --- boundaries ---------------------------------------------------------------------------------------------

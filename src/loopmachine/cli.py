@@ -74,6 +74,7 @@ def _add_verify(commands: Any) -> None:
     verify.add_argument(
         "--tool",
         action="append",
+        type=_tool,
         default=[],
         metavar="NAME",
         help="a tool that your own guards speak of by name; may be given more than once",
@@ -152,6 +153,13 @@ def _minutes(text: str) -> float:
 
 
 _minutes.__name__ = "number of minutes"  # as argparse says it
+
+
+def _tool(text: str) -> str:
+    """The name of a tool. Raises ArgumentTypeError for a blank one, which no guard can speak of."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"it must be the name of a tool, not {text!r}")
+    return text
 
 
 def _diagram(arguments: argparse.Namespace) -> int:

@@ -51,14 +51,12 @@ def record(data: Any) -> Any:
     if name == "Ids":
         return Ids(_all("Ids", record(data.get("items")), lambda one: isinstance(one, str)))
     if name == "EventLog":
-        return EventLog(
-            _all("EventLog", record(data.get("items")), lambda one: _fits(one, tuple[Any, tuple[str, ...]]))
-        )
+        return EventLog(_all("EventLog", record(data.get("items")), lambda one: fits(one, tuple[Any, tuple[str, ...]])))
     if not isinstance(name, str) or name not in _RECORDS:
         raise ValueError(f"{name!r} is none of the records that can be restored: {', '.join(_RECORDS)}")
     kind, fields = _RECORDS[name], {key: record(item) for key, item in data.items() if key != "is"}
-    for key, hint in _hints(name).items():
-        if key in fields and not _fits(fields[key], hint):
+    for key, hint in hints(name).items():
+        if key in fields and not fits(fields[key], hint):
             raise ValueError(f"{name}: {key} can't be {fields[key]!r}")
     try:
         return kind(**fields)
@@ -73,23 +71,24 @@ def _all(name: str, items: Any, right: Callable[[Any], bool]) -> tuple[Any, ...]
 
 
 @cache
-def _hints(name: str) -> dict[str, Any]:
+def hints(name: str) -> dict[str, Any]:
+    """The types that the fields of a record are declared with."""
     return get_type_hints(_RECORDS[name])
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
     """Whether a value is of the type that a field of a record is declared with."""
     origin, members = get_origin(hint), get_args(hint)
     if hint is Any or origin is Callable:
         return hint is Any
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in members)
+        return any(fits(value, one) for one in members)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
         if members[-1] is Ellipsis:
-            return all(_fits(one, members[0]) for one in value)
-        return len(value) == len(members) and all(map(_fits, value, members))
+            return all(fits(one, members[0]) for one in value)
+        return len(value) == len(members) and all(map(fits, value, members))
     if hint in (int, float):
         return isinstance(value, int | hint) and not isinstance(value, bool)
     return isinstance(value, hint)

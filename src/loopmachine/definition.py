@@ -25,7 +25,7 @@ class State:
 
     name: str
     doc: str
-    asks: Asks | None = None
+    asks: Asks | None = attrs.field(default=None, hash=False)  # so that a list in its place gets as far as a Definition
     auto: bool = False
     final: str | None = None
 
@@ -122,8 +122,8 @@ class Definition:
         if state not in self.states:
             raise InvalidDefinition([f"{state}: there is no such state; there are {', '.join(self.states)}"])
         rows = list(self.rows(state))
-        if not 1 <= at <= len(rows) + 1:
-            raise InvalidDefinition([f"{state}: a new row can be number 1 to {len(rows) + 1}, not {at}"])
+        if type(at) is not int or not 1 <= at <= len(rows) + 1:
+            raise InvalidDefinition([f"{state}: a new row can be number 1 to {len(rows) + 1}, not {at!r}"])
         rows.insert(at - 1, row)
         return attrs.evolve(self, table={**self.table, self.states[state]: rows})
 
@@ -151,12 +151,14 @@ def faults(definition: Definition) -> Iterator[str]:
         yield f"the initial state {definition.initial!r} is none of the states"
     elif not definition.states[definition.initial].rest:
         yield f"the initial state {definition.initial!r} must be a rest, where a run can wait for its first event"
+    yield from _named_faults("the definition", "hear", definition.hear)
     for state, rows in definition.table.items():
         yield from _state_faults(state, rows)
         for number, row in enumerate(rows, 1):
             if row.to not in definition.states:
                 yield f"{state.name}/{number}: it leads to {row.to!r}, which is none of the states"
-            yield from _named_faults(f"{state.name}/{number}", row)
+            yield from _named_faults(f"{state.name}/{number}", "guard", row.guard)
+            yield from _named_faults(f"{state.name}/{number}", "update", row.update)
     yield from _event_faults(definition)
     yield from _path_faults(definition)
 
@@ -200,6 +202,8 @@ def _state_faults(state: State, rows: tuple[Row, ...]) -> Iterator[str]:
         yield f"{name!r}: the name of a state must be an identifier"
     if not state.doc.strip():
         yield f"{name}: a state needs a doc, a sentence that a reviewer reads"
+    if state.asks is not None and not callable(state.asks):
+        yield f"{name}: asks must be a function of the snapshot that gives the requests, not {state.asks!r}"
     if state.final is not None:
         if state.final not in FINAL_KINDS:
             yield f"{name}: final must be one of {', '.join(FINAL_KINDS)}, not {state.final!r}"
@@ -227,15 +231,17 @@ def _order_faults(state: State, event: type[Any] | None, rows: list[Row]) -> Ite
         yield f"{state.name}: on {on} a row stands after the one without a guard and can't be taken"
 
 
-def _named_faults(where: str, row: Row) -> Iterator[str]:
-    for what, function in (("guard", row.guard), ("update", row.update)):
-        if function is None:
-            continue
-        name = getattr(function, "__name__", "")
-        if not name.isidentifier():
-            yield f"{where}: its {what} needs a name of its own, not {name or repr(function)!r}"
-        if not (getattr(function, "__doc__", None) or "").strip():
-            yield f"{where}: its {what} {name} needs a docstring, a sentence that a reviewer reads"
+def _named_faults(where: str, what: str, function: Any) -> Iterator[str]:
+    if function is None:
+        return
+    if not callable(function):
+        yield f"{where}: its {what} must be a function of a snapshot and an event, not {function!r}"
+        return
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        yield f"{where}: its {what} needs a name of its own, not {name or repr(function)!r}"
+    if not (getattr(function, "__doc__", None) or "").strip():
+        yield f"{where}: its {what} {name} needs a docstring, a sentence that a reviewer reads"
 
 
 def _targets(definition: Definition) -> dict[str, set[str]]:

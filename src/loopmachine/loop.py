@@ -18,7 +18,7 @@ from loopmachine.events import Event, ModelFailed, ModelReplied
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Spend, Usage
-from loopmachine.machine import Advance, live, outstanding, replay, step
+from loopmachine.machine import Advance, engine, outstanding, replay
 from loopmachine.records import Call, CallResult, Exchange, Snapshot, Turn, UserMessage
 from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
@@ -101,7 +101,7 @@ class Loop:
         self.observer_failed = False  #: which is reported once
         self.bills = Bills()  #: what running calls say that they spent
         self.snapshot = self._start = start
-        self._machine = live(definition)
+        self._engine = engine(definition)
         #: all outstanding requests as the machine made them, an AskModel without its messages
         self.waiting: tuple[Request, ...] = outstanding(definition, start)
         self._encoding = Encoding(wire, system, _warning(self))
@@ -147,8 +147,7 @@ class Loop:
         before = self.snapshot
         if self.bills:
             event = self.bills.told(event)
-        after = step(self._machine, self.definition, before, event, self.waiting)
-        waiting = outstanding(self.definition, after)
+        after, waiting = self._engine.take(before, event, self.waiting)
         if self.snapshot is not before:
             raise RuntimeError(
                 f"another event was sent while {type(event).__name__} was taken, which is not in the log"

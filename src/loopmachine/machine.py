@@ -7,7 +7,7 @@ the stock classes do the same, slower, which the tests check.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ from transitions import Event as StockEvent
 from transitions import Machine as StockMachine
 from transitions import Transition as StockTransition
 
-from loopmachine.compiled import Followed, Rows, Way
+from loopmachine.compiled import Rows, Way
 from loopmachine.definition import Definition, Guard, Row, Update
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
 from loopmachine.records import BaseSnapshot
@@ -71,28 +71,12 @@ class RowTransition(StockTransition):
 class RowEvent(StockEvent):
     """An event that asks the guards of its rows directly, and follows the auto rows to the next rest."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.ways: dict[str, Way] = {}  #: its rows and the auto rows behind them, compiled, by the state they begin in
-
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
         """Take, on a carrier, the first row whose guard holds, and so on while the state is auto."""
-        model.snapshot, model.state, taken = self.follow(model.snapshot, model.event)
+        way = self.machine.way(self.name, model.state)
+        model.snapshot, model.state, taken = way.follow(model.snapshot, model.event)
         model.rows += taken
         return bool(taken)
-
-    def follow(self, snapshot: Any, event: Any) -> Followed:
-        """The snapshot, the state and the rows taken, none where no guard holds."""
-        state: str = snapshot.state
-        way = self.ways.get(state)
-        if way is None:
-            way = self.ways[state] = Way(state, self.machine.rows_of(self.name), self.machine.rows_of(AUTO))
-        try:
-            return way.follow(snapshot, event)
-        except Exception as error:
-            row = way.row_that_raised(error)
-            error.add_note(f"raised by the guard or the update of {row}; nothing has changed")
-            raise
 
 
 class RowMachine(StockMachine):
@@ -102,27 +86,32 @@ class RowMachine(StockMachine):
     transition_cls = RowTransition
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.paths: dict[tuple[str, ...], tuple[str, ...]] = {}  #: the rows that an event took, each once
+        self.ways: dict[str, dict[str, Way]] = {}  #: what each event does, by the state that it is taken in
         super().__init__(*args, **kwargs)
 
-    def rows_of(self, event: str) -> Rows:
-        """The transitions of an event, by the state they begin in."""
+    def way(self, event: str, state: str) -> Way:
+        """What an event does in a state."""
+        ways = self.ways.setdefault(event, {})
+        if state not in ways:
+            ways[state] = Way(state, self._rows(event), self._rows(AUTO))
+        return ways[state]
+
+    def _rows(self, event: str) -> Rows:
         return self.events[event].transitions if event in self.events else {}
 
     def add_transition(self, *args: Any, **kwargs: Any) -> None:
         """As the base class does it."""
         super().add_transition(*args, **kwargs)
-        self._compile_anew()
+        self._forget_ways()
 
     def remove_transition(self, *args: Any, **kwargs: Any) -> None:
         """As the base class does it."""
         super().remove_transition(*args, **kwargs)
-        self._compile_anew()
+        self._forget_ways()
 
-    def _compile_anew(self) -> None:
-        events: Any = self.events.values()
-        for event in events:
-            event.ways.clear()
+    def _forget_ways(self) -> None:
+        for ways in self.ways.values():
+            ways.clear()
 
 
 def build(definition: Definition, machine_class: type[StockMachine] = RowMachine) -> StockMachine:
@@ -143,15 +132,86 @@ def stock(definition: Definition) -> StockMachine:
     return build(definition, StockMachine)
 
 
-_live: WeakKeyDictionary[Definition, StockMachine] = WeakKeyDictionary()
+class Engine:
+    """A definition that takes events: its live machine, and what else of it each event needs.
+
+    It holds nothing of the definition but functions, so that it goes when the definition goes.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self.machine: Any = build(definition)
+        self.watch: Callable[[tuple[str, ...]], object] | None = None  #: is told the rows that each event took
+        self._hear = definition.hear
+        self._asks = {name: state.asks for name, state in definition.states.items()}
+        self._autos = {name for name, state in definition.states.items() if state.auto}
+        self._accepts = {name: definition.accepts(name) for name in definition.states}
+        self._ways: dict[type, dict[str, Way]] = {}  #: those of the machine, by the class of the event
+
+    def outstanding(self, snapshot: Any) -> tuple[Any, ...]:
+        """All that the machine waits for."""
+        asks = self._asks[snapshot.state]
+        return asks(snapshot) if asks else ()
+
+    def take(self, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """``advance`` for a caller who keeps what is outstanding: the next snapshot, and what that waits for."""
+        kind = type(event)
+        try:
+            way = self._ways[kind][snapshot.state]
+        except KeyError:
+            way = self._way(kind, snapshot, event, asked)
+        if event.answers and (why := refusal(asked, event)):
+            raise self._unexpected(snapshot.state, event, why)
+        at = event.at
+        try:
+            finite = at - at == 0  # neither NaN nor infinite
+        except TypeError:
+            finite = False
+        if not finite:
+            raise ValueError(f"{kind.__name__}: at must be a finite number of seconds, not {at!r}")
+        hear = self._hear
+        try:
+            after, state, rows = way.follow(hear(snapshot, event) if hear else snapshot, event)
+        except Exception as error:
+            error.add_note(f"raised by the guard or the update of {way.row_that_raised(error)}; nothing has changed")
+            raise
+        if not rows or state in self._autos:  # a row was taken from the live machine
+            raise self._unexpected(state, event)
+        if not isinstance(after, BaseSnapshot):
+            raise TypeError(f"an update must return a snapshot, not {after!r}; the rows taken were {', '.join(rows)}")
+        if self.watch is not None:
+            self.watch(rows)
+        after = after.at_rest(state, at if at > after.clock else after.clock, after.log.append(event, rows))
+        asks = self._asks[state]
+        return after, asks(after) if asks else ()
+
+    def _way(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Way:
+        """What this kind of event does, when it is first taken in a state. Events are known by their names."""
+        name = kind.__name__
+        if name not in self.machine.events:
+            why = refusal(asked, event) if getattr(event, "answers", True) else ""
+            raise self._unexpected(snapshot.state, event, why)
+        way: Way = self.machine.way(name, snapshot.state)
+        self._ways[kind] = self.machine.ways[name]
+        return way
+
+    def _unexpected(self, state: str, event: Any, why: str = "") -> UnexpectedEvent:
+        return UnexpectedEvent(state, event, self._accepts[state], why)
 
 
-def live(definition: Definition) -> StockMachine:
-    """The machine that runs this definition."""
-    machine = _live.get(definition)
-    if machine is None:
-        machine = _live[definition] = build(definition)
-    return machine
+_engines: WeakKeyDictionary[Definition, Engine] = WeakKeyDictionary()
+
+
+def engine(definition: Definition) -> Engine:
+    """What runs this definition."""
+    found = _engines.get(definition)
+    if found is None:
+        found = _engines[definition] = Engine(definition)
+    return found
+
+
+def live(definition: Definition) -> Any:
+    """The machine of ``transitions`` that runs this definition."""
+    return engine(definition).machine
 
 
 @attrs.frozen(slots=False)  # without slots it is made in half the time
@@ -184,31 +244,12 @@ def advance(definition: Definition, snapshot: Any, event: Any) -> Advance:
     ValueError for an ``at`` that is no finite number.
     """
     asked = outstanding(definition, snapshot)
-    after = step(live(definition), definition, snapshot, event, asked)
-    return Advance(after, after.log.latest, event, asked, outstanding(definition, after))
+    after, asking = engine(definition).take(snapshot, event, asked)
+    return Advance(after, after.log.latest, event, asked, asking)
 
 
 def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Any:
-    """``advance`` for a caller who keeps the machine and what is outstanding: the next snapshot."""
-    fired = machine.events.get(type(event).__name__)
-    if fired is None or (event.answers and refusal(asked, event)):
-        why = refusal(asked, event) if getattr(event, "answers", True) else ""
-        raise UnexpectedEvent(snapshot.state, event, definition.accepts(snapshot.state), why)
-    at = event.at
-    try:
-        finite = at - at == 0  # neither NaN nor infinite
-    except TypeError:
-        finite = False
-    if not finite:
-        raise ValueError(f"{type(event).__name__}: at must be a finite number of seconds, not {at!r}")
-    hear = definition.hear
-    after, state, rows = fired.follow(hear(snapshot, event) if hear else snapshot, event)
-    if not rows or definition.states[state].auto:  # a row was taken from the live machine
-        raise UnexpectedEvent(state, event, definition.accepts(state))
-    if not isinstance(after, BaseSnapshot):
-        raise TypeError(f"an update must return a snapshot, not {after!r}; the rows taken were {', '.join(rows)}")
-    machine.paths.setdefault(rows, rows)
-    return after.at_rest(state, at if at > after.clock else after.clock, after.log.append(event, rows))
+    return engine(definition).take(snapshot, event, asked)[0]
 
 
 def refusal(asked: tuple[Any, ...], event: Any) -> str:

@@ -36,7 +36,7 @@ _set = object.__setattr__
 class Record:
     """A frozen record without slots, which can be copied several times faster than ``attrs.evolve`` does."""
 
-    def but(self, **changes: Any) -> Self:
+    def but(self, /, **changes: Any) -> Self:
         """This record with other values in the fields named. Validators and defaults are not run again."""
         fields = self.__dict__
         changed = fields | changes

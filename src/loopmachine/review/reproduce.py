@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+from typing import Final as Constant
 
 import attrs
 
+from loopmachine.definition import Definition
+from loopmachine.errors import UnexpectedEvent
+from loopmachine.events import Event
 from loopmachine.history import History
 from loopmachine.loop import Loop
-from loopmachine.review.explore import Broken
+from loopmachine.machine import advance, outstanding
+from loopmachine.records import Snapshot
+from loopmachine.review.account import seal
+from loopmachine.review.explore import Broken, _spoil
 from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
-from loopmachine.review.world import handed_in
+from loopmachine.review.world import World, handed_in
 
 
 def source(value: Any) -> str:
@@ -46,23 +53,93 @@ def written_test(found: Broken, definition: str) -> str:
         made["history"] = handed_in()
     given = "".join(f", {word}={source(value)}" for word, value in made.items())
     said = " ".join(found.sentence.split()).replace("\\", "/").replace('"', "'")
+    used, more, check = _check(found, name)
     classes: set[Any] = {kind for value in (*made.values(), *events) for kind in _classes(value)}
-    classes |= {Loop, moves, broken}
-    imports = {f"from {kind.__module__} import {kind.__name__}" for kind in classes} | {f"from {module} import {name}"}
+    imports = {f"from {kind.__module__} import {kind.__name__}" for kind in {Loop, *used, *classes}}
     listed = "\n".join(f"        {source(event)}," for event in events)
-    return f'''{chr(10).join(sorted(imports))}
+    return f'''{chr(10).join(sorted({*imports, f"from {module} import {name}"}))}
 
 
 def test_{found.promise.lower()}_{re.sub(r"[^a-z]+", "_", found.sentence.lower())[:40].strip("_")}():
-    """{found.promise} holds where it was broken: {said}"""
+    """{found.promise} holds where it was broken: {said}{more}"""
     loop = Loop("go"{given}, definition={name}, at=0.0)
     start = loop.snapshot
-    for event in [
+    events = [
 {listed}
-    ]:
-        loop.send(event)
-    assert [broken(move) for move in moves({name}, start, loop.snapshot.events) if broken(move)] == []
+    ]
+{check}
 '''
+
+
+def _check(found: Broken, name: str) -> tuple[set[Any], str, str]:
+    """How a test looks for the promise: what it imports for that, what more its docstring says, and its last lines."""
+    if found.promise == "I9":
+        return {differs}, _I9_MORE, f"    assert differs({name}, start, events) is None"
+    if found.promise == "I11":
+        world = attrs.evolve(found.world, sees=None)  # which tells rests apart, and says nothing of what can happen
+        return {changed, *_classes(world)}, "", f"    assert changed({name}, start, events, {source(world)}) is None"
+    lines = (
+        "    for event in events:",
+        "        loop.send(event)",
+        f"    assert [broken(move) for move in moves({name}, start, loop.snapshot.events) if broken(move)] == []",
+    )
+    return {moves, broken}, "", "\n".join(lines)
+
+
+# --- promises that one play of a path does not show -----------------------------------------------------------
+
+PLAYS: Constant = 1000
+_I9_MORE: Constant = f"""
+
+    The events are played {PLAYS:,} times. A guard, an update or asks with a memory of its own may need more plays, or
+    other events between them, to do something else: then this passes, and only verify shows it.
+    """
+
+
+def differs(definition: Definition, start: Snapshot, events: Sequence[Event]) -> str | None:
+    """I9, by playing: how one of ``PLAYS`` plays of these events is not as the first; None where they are all alike."""
+    first = list(_played(definition, start, events))
+    for play in range(2, PLAYS + 1):
+        for number, (one, other) in enumerate(zip(first, _played(definition, start, events), strict=False), 1):
+            if one != other:
+                return f"event {number} led to {_told(one)}, at play {play} to {_told(other)}"
+    return None
+
+
+def _played(definition: Definition, start: Snapshot, events: Sequence[Event]) -> Iterator[Any]:
+    """The snapshot and the requests after each event, up to one that is refused, which is told in words."""
+    snapshot = start
+    for event in events:
+        try:
+            advanced = advance(definition, snapshot, event)
+        except UnexpectedEvent as refused:
+            yield str(refused)
+            return
+        snapshot = advanced.snapshot
+        yield snapshot, advanced.asking
+
+
+def _told(played: Any) -> str:
+    return played if isinstance(played, str) else f"{played[0].state} by {', '.join(played[0].log.latest)}"
+
+
+def changed(definition: Definition, start: Snapshot, events: Sequence[Event], world: World) -> str | None:
+    """I11, by playing: a snapshot of this path that was changed by what was handed out or told after it, if one was.
+
+    After the last event everything is told that can happen there in the world.
+    """
+    sealed = [(start, seal(start))]
+    for move in moves(definition, start, events):
+        sealed.append((move.after, seal(move.after)))
+        _spoil(move)
+    last, _ = sealed[-1]
+    for event in list(world.events(last, outstanding(definition, last), definition.accepts(last.state))):
+        advance(definition, last, event)
+    found = [snapshot for snapshot, was in sealed if seal(snapshot) != was]
+    return f"a snapshot was changed; it now is {found[0]}" if found else None
+
+
+# --- records in Python's own words ----------------------------------------------------------------------------
 
 
 def _given(record: Any) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,7 @@
 """``pytest --loop-cov``: which rows, guard outcomes and final states of a definition the tests have seen.
 
-The runs are as they are without it: the live machine is told each path that an event takes, to keep it, and here it is
-counted as well. Seen are the runs in pytest's own process and in those of pytest-xdist, in no others.
+The runs are as they are without it: the engine tells the rows that each event takes, and they are counted here. Seen
+are the runs in pytest's own process and in those of pytest-xdist, in no others.
 """
 
 from __future__ import annotations
@@ -10,31 +10,30 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from loopmachine.definition import Definition
 from loopmachine.errors import LoopError
-from loopmachine.machine import RowMachine, live
+from loopmachine.machine import engine
 from loopmachine.review.coverage import Coverage
 from loopmachine.review.diagram import CannotDraw, load, write
 
 Rows = tuple[str, ...]  #: the rows that an event took
 
 
-class Paths(dict[Rows, Rows]):
-    """The paths that a live machine keeps, and how often each was taken."""
+class Paths:
+    """How often each path was taken."""
 
     def __init__(self) -> None:
         self.taken: Counter[Rows] = Counter()
         self._lock = Lock()  # runs may be in several threads
 
-    def setdefault(self, rows: Rows, default: Any = None, /) -> Any:
-        """The path, kept, and counted."""
+    def __call__(self, rows: Rows) -> None:
+        """Count a path."""
         with self._lock:
             self.taken[rows] += 1
-        return super().setdefault(rows, default)
 
     def rows(self) -> Counter[str]:
         """How often each row was taken."""
@@ -52,16 +51,16 @@ class LoopCov:
         self._config = config
         self._where = where
         self._definition = definition
-        self._machine = cast("RowMachine", live(definition))
-        self._kept = self._machine.paths
-        self._paths = self._machine.paths = Paths()
+        self._engine = engine(definition)
+        self._watching = self._engine.watch  #: of a session around this one
+        self._paths = self._engine.watch = Paths()
         self._workers: Counter[str] = Counter()  #: what the workers of pytest-xdist saw
         self._lost = 0  #: workers that did not say
         self._said: list[tuple[str, bool]] = []  #: lines of the summary, and whether each is bad news
 
     def pytest_unconfigure(self) -> None:
         """Watch no longer."""
-        self._machine.paths = self._kept
+        self._engine.watch = self._watching
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -83,21 +82,24 @@ class LoopCov:
         if self._lost:
             self._said.append((f"workers that crashed, and with them what they had seen: {self._lost}", True))
         self._judge(coverage, session)
-        self._draw(coverage)
+        self._draw(coverage, session)
 
     def _judge(self, coverage: Coverage, session: pytest.Session) -> None:
         least = self._config.getoption("loop_cov_fail_under")
         if least is not None and coverage.share.percent < least:
-            self._said.append((f"FAILED: of rows and outcomes {coverage.share}, and less than {least:g} %", True))
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            self._fail(f"of rows and outcomes {coverage.share}, and less than {least:g} %", session)
 
-    def _draw(self, coverage: Coverage) -> None:
+    def _draw(self, coverage: Coverage, session: pytest.Session) -> None:
         svg = self._config.getoption("loop_cov_svg")
         if svg is not None:
             try:
                 write(self._definition, [svg], "svg", counts=coverage.taken)
             except CannotDraw as error:
-                self._said.append((f"no picture: {error}", True))
+                self._fail(f"no picture: {error}", session)
+
+    def _fail(self, why: str, session: pytest.Session) -> None:
+        self._said.append((f"FAILED: {why}", True))
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say it."""

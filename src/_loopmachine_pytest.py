@@ -1,4 +1,8 @@
-"""The pytest plugin: whoever installs the library has its fixtures."""
+"""The pytest plugin: whoever installs the library has its fixture and options.
+
+Beside the library and not in it, as pytest imports its plugins at every start: the library is loaded when it is asked
+for, and not before a user's coverage measurement has begun.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from loopmachine.testing import network
-
 
 @pytest.fixture
 def no_network() -> Iterator[None]:
     """Refuse every socket but loopback and Unix ones. For all tests: ``usefixtures = no_network`` in pytest's ini."""
+    from loopmachine.testing import network
+
     with network.no_network():
         yield
 
@@ -33,7 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PERCENT",
         help="fail where a smaller share of the rows and guard outcomes was seen",
     )
-    group.addoption("--loop-cov-svg", metavar="PATH", help="draw the diagram with how often each row was taken")
+    group.addoption(
+        "--loop-cov-svg",
+        metavar="PATH",
+        help="draw the diagram with how often each row was taken, and fail where it can't be written",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,186 @@
+"""The tests that verify prints of what one play of a path does not show: I9, and I11."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+
+from loopmachine import updates
+from loopmachine.definition import Definition, Row, State
+from loopmachine.events import CancelPolled
+from loopmachine.limits import Budget, Policy
+from loopmachine.records import BaseSnapshot
+from loopmachine.requests import PollCancel
+from loopmachine.review.explore import Broken, Walk
+from loopmachine.review.promises import PROMISES
+from loopmachine.review.reproduce import PLAYS, changed, differs, written_test
+from loopmachine.review.world import World
+from loopmachine.table import TOOL_LOOP
+from tests.facts import answer, begun, call, failed, polled, replied
+from tests.facts import asks as asking_for
+from tests.test_promises import planted
+
+END = State("finished_moody", "It was in the mood.", final="limit")
+TINY = World(Budget(max_steps=1), Policy(), batches=(("once",),))
+CALLED = (polled(), replied(asking_for(call())), polled())
+
+
+def moody(period: int) -> Definition:
+    """The loop with a guard that counts how often it is asked, and holds each time a period is full."""
+    counter = count(1)
+
+    def in_the_mood(snapshot: Any, event: Any) -> bool:
+        """It was asked so and so often."""
+        return next(counter) % period == 0
+
+    return TOOL_LOOP.with_state(END).with_row("admitting", Row(None, END.name, in_the_mood), at=9)
+
+
+def scribbling() -> Definition:
+    """The loop with an update that writes into the snapshot that it is given."""
+
+    def scribble(snapshot: Any, event: Any) -> Any:
+        """Keep the failure, and change the past."""
+        vars(snapshot)["retries"] += 1
+        return updates.keep_failure(snapshot, event)
+
+    return planted("awaiting_model/2", update=scribble)
+
+
+@attrs.frozen
+class Leaky:
+    """An entry of a history that hands out what it holds."""
+
+    turn: Any
+    said: list[dict[str, Any]]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Its own message."""
+        return self.said
+
+
+def leaking() -> Definition:
+    """The loop with an update that keeps what can be changed."""
+
+    def leak(snapshot: Any, event: Any) -> Any:
+        """Append what can be changed."""
+        return snapshot.but(history=snapshot.history.append(Leaky(snapshot.turn, [{"kind": "final"}])))
+
+    return planted("validating/8", update=leak)
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Definition], None]:
+    """Run a printed test of planted_there:MACHINE with a definition in its place."""
+    module = ModuleType("planted_there")
+    monkeypatch.setitem(sys.modules, "planted_there", module)
+
+    def run(text: str, definition: Definition) -> None:
+        module.MACHINE = definition  # type: ignore[attr-defined]  # which the text imports
+        names: dict[str, Any] = {}
+        exec(compile(text, "printed", "exec"), names)
+        (test,) = [one for key, one in names.items() if key.startswith("test_")]
+        test()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("made", "promise", "sentence"),
+    [
+        (lambda: moody(2), "I9", "the same event led to "),
+        (lambda: moody(3), "I9", "the same event led to "),
+        (lambda: moody(41), "I9", "the same event led to "),
+        (scribbling, "I11", "a snapshot was changed by what was told after it"),
+        (leaking, "I11", "a snapshot was changed by what was handed out"),
+    ],
+)
+def test_the_test_that_is_printed_fails_alone_and_passes_once_it_is_mended(
+    made: Callable[[], Definition], promise: str, sentence: str, play: Callable[[str, Definition], None]
+) -> None:
+    """In a process that has not run the machine before, whose memory is empty."""
+    looks = None if made is leaking else 0
+    world = World(Budget(max_steps=3), Policy(), sees=lambda snapshot: snapshot.steps)
+    (found,) = Walk(made(), world, {promise: PROMISES[promise]}, looks).run().broken
+    assert (found.promise, found.sentence[: len(sentence)]) == (promise, sentence)
+    text = written_test(found, "planted_there:MACHINE")
+    with pytest.raises(AssertionError):
+        play(text, made())
+    play(text, TOOL_LOOP)
+
+
+def test_a_memory_that_takes_longer_is_not_shown_and_the_test_says_so(play: Callable[[str, Definition], None]) -> None:
+    """It passes, and its docstring says when it does."""
+    found = Broken("I9", "why", TINY, tuple((event, ()) for event in CALLED))
+    text = written_test(found, "planted_there:MACHINE")
+    play(text, moody(PLAYS + 1))
+    with pytest.raises(AssertionError):
+        play(text, moody(PLAYS))
+    assert (
+        '"""I9 holds where it was broken: why\n\n    The events are played 1,000 times. A guard, an update or asks with'
+        " a memory of its own may need more plays, or\n    other events between them, to do something else: then this "
+        'passes, and only verify shows it.\n    """\n'
+    ) in text
+
+
+def test_plays_that_differ_are_told_with_where_they_led() -> None:
+    """By the event, the play, the states and the rows."""
+    ways = "rechecking_cancel/2, validating/9, admitting/"
+    assert (differs(moody(5), begun(), CALLED), differs(TOOL_LOOP, begun(), CALLED)) == (
+        f"event 3 led to dispatching by {ways}11, collecting/2, at play 5 to finished_moody by {ways}9",
+        None,
+    )
+
+
+def forgetting(at: int) -> Definition:
+    """A machine that waits for a poll, twice, and once forgets to ask for it."""
+    counter = count(1)
+
+    def forgetful(snapshot: Any) -> tuple[PollCancel, ...]:
+        """Ask, but for once."""
+        return () if next(counter) == at else (PollCancel(),)
+
+    first, second = (State(name, "It waits.", forgetful) for name in ("first", "second"))
+    ended = State("ended", "It ends.", final="answered")
+    return Definition("first", {first: [Row(CancelPolled, "second")], second: [Row(CancelPolled, "ended")], ended: []})
+
+
+@pytest.mark.parametrize(
+    ("at", "says"),
+    [
+        (7, "event 1 led to second by first/1, at play 3 to first does not take this CancelPolled: nothing that is "),
+        (8, "event 1 led to second by first/1, at play 3 to second by first/1"),
+    ],
+)
+def test_asks_with_a_memory_are_told_too(at: int, says: str) -> None:
+    """Whether the event is refused for it, or nothing more is asked for; a play asks thrice."""
+    start: Any = BaseSnapshot(state="first")
+    assert (differs(forgetting(at), start, (polled(), polled())) or "").startswith(says)
+
+
+def test_an_event_that_every_play_refuses_is_where_they_end() -> None:
+    """They are alike: the path may be none of the machine once it is mended."""
+    assert differs(TOOL_LOOP, begun(), (polled(), polled(), polled())) is None
+
+
+def test_a_snapshot_that_was_changed_is_told_as_it_is_now() -> None:
+    """Whether an event of the path changed it, or one that may follow; an untouched path is None."""
+    told = [
+        changed(scribbling(), begun(), (polled(),), TINY),
+        changed(scribbling(), begun(), (polled(), failed(), polled()), TINY),
+        changed(leaking(), begun(), (polled(), replied(answer()), polled()), TINY),
+        changed(TOOL_LOOP, begun(), CALLED, TINY),
+    ]
+    begins = "a snapshot was changed; it now is Snapshot(state='"
+    assert [one and one.removeprefix(begins).partition("'")[0] for one in told] == [
+        "awaiting_model",
+        "awaiting_model",
+        "finished_answered",
+        None,
+    ]
