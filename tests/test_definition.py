@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -210,11 +211,23 @@ ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
     ),
     "a guard that is no function": (
         {START: [Row(CancelPolled, "start", "due"), GO], END: []},  # type: ignore[arg-type]  # which is the fault
-        ("start/1: its guard must be a function of a snapshot and an event, not 'due'",),
+        ("start/1: its guard must be a function of (snapshot, event) and not async, not 'due'",),
     ),
     "an update that is no function": (
         {START: [Row(CancelPolled, "end", update=attrs)], END: []},  # type: ignore[arg-type]  # which is the fault
-        (f"start/1: its update must be a function of a snapshot and an event, not {attrs!r}",),
+        (f"start/1: its update must be a function of (snapshot, event) and not async, not {attrs!r}",),
+    ),
+    "a row that leads to what is no name": (
+        {START: [Row(CancelPolled, ["end"], due), GO], END: []},  # type: ignore[arg-type]  # which is the fault
+        ("start/1: it must lead to the name of a state, not to ['end']",),
+    ),
+    "a state whose rows are none": (
+        {START: [GO], END: None},  # type: ignore[dict-item]  # which is the fault
+        ("end/1: None is no Row",),
+    ),
+    "an event that has the name of what auto states move on": (
+        {START: [Row(type("auto", (CancelPolled,), {}), "end"), GO], END: []},
+        ("auto: no event can have this name, under which auto states move on",),
     ),
     "two states of one name": (
         {START: [GO], State("start", "It begins again.", wait): [GO], END: []},
@@ -238,10 +251,107 @@ def test_a_function_without_a_name_is_refused(nameless: Any, what: str) -> None:
     assert found == (f"start/1: its {what} needs a name of its own, not {repr(nameless)!r}",)
 
 
+def alone(snapshot: Any) -> bool:
+    """Looks at no event."""
+    return True
+
+
+def more(snapshot: Any, event: Any, more: Any) -> bool:
+    """Wants more."""
+    return True
+
+
+def named(snapshot: Any, event: Any, *, name: str) -> bool:
+    """Wants a name."""
+    return True
+
+
+async def later(snapshot: Any, event: Any) -> bool:
+    """Is awaited by nobody."""
+    return True
+
+
+class Later:
+    """An object that is called as a coroutine function is."""
+
+    async def __call__(self, snapshot: Any, event: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("what", ["guard", "update"])
+@pytest.mark.parametrize("function", [alone, more, named, later, Later(), len, 5])
+def test_a_guard_and_an_update_take_two_arguments(function: Any, what: str) -> None:
+    """Another function is told at once, and not when a run comes to it; what is async would hold always."""
+    found = faults({START: [Row(CancelPolled, "start", **{"guard": due, what: function}), GO], END: []})
+    assert found == (f"start/1: its {what} must be a function of (snapshot, event) and not async, not {function!r}",)
+
+
+def default(snapshot: Any, event: Any, limit: int = 3) -> bool:
+    """Has a limit."""
+    return True
+
+
+def several(*given: Any, **named: Any) -> bool:
+    """Takes what comes."""
+    return True
+
+
+class Rule:
+    """Guards with a memory of how they were made."""
+
+    def holds(self, snapshot: Any, event: Any) -> bool:
+        """It holds."""
+        return True
+
+
+@pytest.mark.parametrize("function", [default, several, Rule().holds, operator.eq, isinstance, max])
+def test_what_takes_two_arguments_is_a_guard(function: Any) -> None:
+    """A function with defaults, a method, a function in C."""
+    assert faults({START: [Row(CancelPolled, "start", function), GO], END: []}) == ()
+
+
+@pytest.mark.parametrize("asks", [due, "asks"])
+def test_what_a_state_asks_is_a_function_of_the_snapshot(asks: Any) -> None:
+    """And of nothing else."""
+    expected = f"start: asks must be a function of the snapshot that gives the requests, not {asks!r}"
+    assert faults({State("start", "It begins.", asks): [GO], END: []}) == (expected,)
+
+
+def test_a_name_and_a_docstring_are_text() -> None:
+    """Of an object of somebody's own, too."""
+
+    class Odd:
+        __name__ = 5
+        __doc__: Any = ("It holds.",)
+
+        def __call__(self, snapshot: Any, event: Any) -> bool:
+            return True
+
+    odd = Odd()
+    assert faults({START: [Row(CancelPolled, "start", odd), GO], END: []}) == (
+        f"start/1: its guard needs a name of its own, not {repr(odd)!r}",
+        f"start/1: its guard {odd!r} needs a docstring, a sentence that a reviewer reads",
+    )
+
+
+@pytest.mark.parametrize("table", [None, [], [START]])
+def test_a_table_is_a_mapping(table: Any) -> None:
+    """Of states to their rows."""
+    with pytest.raises(InvalidDefinition, match="- the table must be a mapping of each State to its rows, not "):
+        Definition("start", table)
+
+
+def test_the_initial_state_is_a_name() -> None:
+    """What is none is told with what else is no part of a table."""
+    with pytest.raises(InvalidDefinition) as caught:
+        Definition(["start"], {START: [GO, 5], END: []})  # type: ignore[arg-type, list-item]  # which are the faults
+    assert caught.value.faults == ("start/2: 5 is no Row", "initial must be the name of a state, not ['start']")
+
+
 @pytest.mark.parametrize(
     ("hear", "says"),
     [
-        ("hear", ["its hear must be a function of a snapshot and an event, not 'hear'"]),
+        ("hear", ["its hear must be a function of (snapshot, event) and not async, not 'hear'"]),
         (PARTIAL, [f"its hear needs a name of its own, not {repr(PARTIAL)!r}"]),
         (unexplained, ["its hear unexplained needs a docstring, a sentence that a reviewer reads"]),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -75,6 +76,62 @@ def test_a_machine_goes_with_its_definition() -> None:
     del copied
     gc.collect()
     assert (gone[0](), gone[1]()) == (None, None)
+
+
+def test_a_machine_goes_with_a_definition_that_its_guards_hold() -> None:
+    """A guard may know the table it stands in; nothing holds the two but one another."""
+
+    def played() -> list[weakref.ref[Any]]:
+        holder: dict[str, Definition] = {}
+
+        def knows(snapshot: Any, event: Any) -> bool:
+            """The table is not known."""
+            return not holder
+
+        mine = TOOL_LOOP.with_row("checking_cancel", Row(CancelPolled, "finished_cancelled", knows), at=1)
+        holder["mine"] = mine
+        assert final(mine) == final(TOOL_LOOP)
+        return [weakref.ref(mine), weakref.ref(live(mine))]
+
+    left = played()
+    gc.collect()
+    assert [one() for one in left] == [None, None]
+
+
+def test_threads_that_use_a_definition_first_have_one_machine() -> None:
+    """Whichever of them made it."""
+    mine = attrs.evolve(TOOL_LOOP)
+    together = threading.Barrier(8)
+    found: list[Any] = []
+
+    def first() -> None:
+        together.wait()
+        found.append(live(mine))
+
+    threads = [threading.Thread(target=first) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one is live(mine) for one in found] == [True] * 8
+
+
+def test_rows_leave_a_live_machine_by_its_methods_only() -> None:
+    """What the machine would not see can't be done to it, before and after it was."""
+    machine = live(attrs.evolve(TOOL_LOOP))
+    kinds = [type(machine.events["auto"].transitions["validating"])]
+    machine.remove_transition("auto", "validating", "finished_refused")
+    kinds.append(type(machine.events["auto"].transitions["validating"]))
+    assert kinds == [tuple, tuple]
+
+
+@pytest.mark.parametrize("more", [{}, {"before": lambda: None}, {"before": "update"}])
+def test_a_row_is_added_to_a_definition_and_not_to_its_machine(more: dict[str, Any]) -> None:
+    """A row that the table does not have would be run, and neither drawn nor verified."""
+    machine = live(attrs.evolve(TOOL_LOOP))
+    with pytest.raises(TypeError, match=r"^a row is added to a definition, by with_row; its live machine is made of"):
+        machine.add_transition("CancelPolled", "checking_cancel", "finished_cancelled", **more)
+    assert final(attrs.evolve(TOOL_LOOP)) == final(TOOL_LOOP)
 
 
 def final(definition: Definition) -> tuple[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from inspect import CO_COROUTINE, iscoroutinefunction, signature
+from types import FunctionType, MappingProxyType
 from typing import Any, Self
 
 import attrs
@@ -14,6 +15,7 @@ Guard = Callable[[Any, Any], bool]  #: a named pure predicate of (snapshot, even
 Update = Callable[[Any, Any], Any]  #: a named pure function of (snapshot, event) -> snapshot
 Asks = Callable[[Any], tuple[Any, ...]]  #: the outstanding requests of a snapshot
 FINAL_KINDS = ("answered", "limit", "fault")
+AUTO = "auto"  #: the name of the event on which auto states move on
 
 
 @attrs.frozen
@@ -63,7 +65,11 @@ class Row:
 
 
 def _frozen_rows(states: Mapping[State, Iterable[Row]]) -> Mapping[State, tuple[Row, ...]]:
-    return MappingProxyType({state: tuple(rows) for state, rows in states.items()})
+    if not isinstance(states, Mapping):
+        raise InvalidDefinition([f"the table must be a mapping of each State to its rows, not {states!r}"])
+    return MappingProxyType(
+        {state: tuple(rows) if isinstance(rows, Iterable) else (rows,) for state, rows in states.items()}
+    )
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -79,6 +85,7 @@ class Definition:
     table: Mapping[State, tuple[Row, ...]] = attrs.field(converter=_frozen_rows)
     hear: Update | None = attrs.field(default=None, kw_only=True)
     unreached: tuple[str, ...] = attrs.field(default=(), kw_only=True, repr=False)  #: states that wait for a row
+    engine: Any = attrs.field(default=None, init=False, repr=False)  #: what runs it, once something did
     states: Mapping[str, State] = attrs.field(init=False, repr=False)
     _by_id: Mapping[str, Row] = attrs.field(init=False, repr=False)
     _accepts: Mapping[str, tuple[str, ...]] = attrs.field(init=False, repr=False)
@@ -87,6 +94,8 @@ class Definition:
         strange = list(_strange(self.table))
         if strange:  # what is wrong with the rest is told, too
             object.__setattr__(self, "table", _frozen_rows(_sound(self.table)))
+        if not isinstance(self.initial, str):
+            raise InvalidDefinition([*strange, f"initial must be the name of a state, not {self.initial!r}"])
         object.__setattr__(self, "states", MappingProxyType({state.name: state for state in self.table}))
         object.__setattr__(self, "_by_id", {row_id: row for row_id, _, row in self.all_rows()})
         object.__setattr__(self, "_accepts", {state.name: _accepted(rows) for state, rows in self.table.items()})
@@ -168,6 +177,8 @@ def _event_faults(definition: Definition) -> Iterator[str]:
     events = dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None)
     names = [event.__name__ for event in events]
     yield from (f"{name}: two classes of events have this name" for name in sorted(set(names)) if names.count(name) > 1)
+    if AUTO in names:
+        yield f"{AUTO}: no event can have this name, under which auto states move on"
 
 
 def _strange(table: Mapping[Any, tuple[Any, ...]]) -> Iterator[str]:
@@ -179,8 +190,11 @@ def _strange(table: Mapping[Any, tuple[Any, ...]]) -> Iterator[str]:
             where = f"{getattr(state, 'name', state)}/{number}"
             if not isinstance(row, Row):
                 yield f"{where}: {row!r} is no Row"
-            elif not _is_row(row):
+                continue
+            if row.event is not None and not isinstance(row.event, type):
                 yield f"{where}: its event must be a class of events or None, not {row.event!r}"
+            if not isinstance(row.to, str):
+                yield f"{where}: it must lead to the name of a state, not to {row.to!r}"
 
 
 def _sound(table: Mapping[Any, tuple[Any, ...]]) -> dict[State, list[Row]]:
@@ -193,7 +207,7 @@ def _is_state(state: Any) -> bool:
 
 
 def _is_row(row: Any) -> bool:
-    return isinstance(row, Row) and (row.event is None or isinstance(row.event, type))
+    return isinstance(row, Row) and isinstance(row.to, str) and (row.event is None or isinstance(row.event, type))
 
 
 def _state_faults(state: State, rows: tuple[Row, ...]) -> Iterator[str]:
@@ -202,7 +216,7 @@ def _state_faults(state: State, rows: tuple[Row, ...]) -> Iterator[str]:
         yield f"{name!r}: the name of a state must be an identifier"
     if not state.doc.strip():
         yield f"{name}: a state needs a doc, a sentence that a reviewer reads"
-    if state.asks is not None and not callable(state.asks):
+    if state.asks is not None and not _takes(state.asks, 1):
         yield f"{name}: asks must be a function of the snapshot that gives the requests, not {state.asks!r}"
     if state.final is not None:
         if state.final not in FINAL_KINDS:
@@ -234,14 +248,33 @@ def _order_faults(state: State, event: type[Any] | None, rows: list[Row]) -> Ite
 def _named_faults(where: str, what: str, function: Any) -> Iterator[str]:
     if function is None:
         return
-    if not callable(function):
-        yield f"{where}: its {what} must be a function of a snapshot and an event, not {function!r}"
+    if not _takes(function, 2):
+        yield f"{where}: its {what} must be a function of (snapshot, event) and not async, not {function!r}"
         return
-    name = getattr(function, "__name__", "")
+    name, doc = (
+        text if isinstance(text, str) else "" for text in (getattr(function, "__name__", ""), function.__doc__)
+    )
     if not name.isidentifier():
         yield f"{where}: its {what} needs a name of its own, not {name or repr(function)!r}"
-    if not (getattr(function, "__doc__", None) or "").strip():
-        yield f"{where}: its {what} {name} needs a docstring, a sentence that a reviewer reads"
+    if not doc.strip():
+        yield f"{where}: its {what} {name or repr(function)} needs a docstring, a sentence that a reviewer reads"
+
+
+def _takes(function: Any, arguments: int) -> bool:
+    """Whether it can be called with so many arguments, by position, for its value."""
+    if isinstance(function, FunctionType):  # of which its code tells sooner than a signature
+        code = function.__code__
+        if code.co_argcount == arguments and not code.co_kwonlyargcount:
+            return not code.co_flags & CO_COROUTINE
+    if not callable(function) or iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        return False
+    try:
+        signature(function).bind(*range(arguments))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
 
 
 def _targets(definition: Definition) -> dict[str, set[str]]:

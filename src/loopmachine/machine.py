@@ -1,27 +1,27 @@
 """One event taken by a machine. The rows are executed by ``transitions``; this is its only importer.
 
 A definition becomes a live ``transitions.Machine``, kept as long as the definition is. ``Event`` and ``Transition``
-are subclassed, the extension points that transitions documents, so that guards and updates are called directly;
-the stock classes do the same, slower, which the tests check.
+are subclassed, the extension points that transitions documents, so that guards and updates are called directly, from
+the code that one would write by hand; the stock classes do the same, slower, which the tests check.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import attrs
 from transitions import Event as StockEvent
 from transitions import Machine as StockMachine
 from transitions import Transition as StockTransition
 
-from loopmachine.compiled import Rows, Way
-from loopmachine.definition import Definition, Guard, Row, Update
+from loopmachine.compiled import Follow, Rows, Way, raised_in
+from loopmachine.definition import AUTO, Definition, Guard, Row, Update
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
 from loopmachine.records import BaseSnapshot
-
-AUTO = "auto"  #: the name of the event on which auto states move on
 
 
 class Carrier:
@@ -62,7 +62,9 @@ class RowTransition(StockTransition):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        taking: Any = self.before[0].__self__  # type: ignore[union-attr]  # build() passes nothing else
+        taking = getattr(self.before[0], "__self__", None) if self.before else None
+        if not isinstance(taking, Taking):
+            raise TypeError("a row is added to a definition, by with_row; its live machine is made of the rows it has")
         self.guard: Guard | None = taking.guard
         self.update: Update | None = taking.update
         self.row_id: str = taking.row_id
@@ -71,45 +73,45 @@ class RowTransition(StockTransition):
 class RowEvent(StockEvent):
     """An event that asks the guards of its rows directly, and follows the auto rows to the next rest."""
 
+    def add_transition(self, transition: Any) -> None:
+        """As the base class does it, to a tuple: rows are taken from the machine by its methods only, which see it."""
+        rows: Any = self.transitions
+        rows[transition.source] = (*rows.get(transition.source, ()), transition)
+
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
         """Take, on a carrier, the first row whose guard holds, and so on while the state is auto."""
-        way = self.machine.way(self.name, model.state)
-        model.snapshot, model.state, taken = way.follow(model.snapshot, model.event)
+        follow = self.machine.way(self.name, model.state)
+        model.snapshot, model.state, taken = follow(model.snapshot, model.event)
         model.rows += taken
         return bool(taken)
 
 
 class RowMachine(StockMachine):
-    """A machine of rows. Add and remove transitions by its methods: what was compiled of them is compiled again."""
+    """A machine of rows, compiled. What its methods remove is gone from the runs that go on."""
 
     event_cls = RowEvent
     transition_cls = RowTransition
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.ways: dict[str, dict[str, Way]] = {}  #: what each event does, by the state that it is taken in
+        self.ways: dict[str, dict[str, Follow]] = {}  #: what each event does, by the state that it is taken in
         super().__init__(*args, **kwargs)
 
-    def way(self, event: str, state: str) -> Way:
+    def way(self, event: str, state: str) -> Follow:
         """What an event does in a state."""
         ways = self.ways.setdefault(event, {})
         if state not in ways:
-            ways[state] = Way(state, self._rows(event), self._rows(AUTO))
+            ways[state] = Way(state, self._rows(event), self._rows(AUTO), lambda auto: self.way(AUTO, auto)).follow
         return ways[state]
 
     def _rows(self, event: str) -> Rows:
         return self.events[event].transitions if event in self.events else {}
 
-    def add_transition(self, *args: Any, **kwargs: Any) -> None:
-        """As the base class does it."""
-        super().add_transition(*args, **kwargs)
-        self._forget_ways()
-
     def remove_transition(self, *args: Any, **kwargs: Any) -> None:
         """As the base class does it."""
         super().remove_transition(*args, **kwargs)
-        self._forget_ways()
-
-    def _forget_ways(self) -> None:
+        events: Any = self.events.values()
+        for event in events:
+            event.transitions = {state: tuple(rows) for state, rows in event.transitions.items()}
         for ways in self.ways.values():
             ways.clear()
 
@@ -133,10 +135,7 @@ def stock(definition: Definition) -> StockMachine:
 
 
 class Engine:
-    """A definition that takes events: its live machine, and what else of it each event needs.
-
-    It holds nothing of the definition but functions, so that it goes when the definition goes.
-    """
+    """A definition that takes events: its live machine, and what else of it each event needs."""
 
     def __init__(self, definition: Definition) -> None:
         self.machine: Any = build(definition)
@@ -145,67 +144,85 @@ class Engine:
         self._asks = {name: state.asks for name, state in definition.states.items()}
         self._autos = {name for name, state in definition.states.items() if state.auto}
         self._accepts = {name: definition.accepts(name) for name in definition.states}
-        self._ways: dict[type, dict[str, Way]] = {}  #: those of the machine, by the class of the event
-
-    def outstanding(self, snapshot: Any) -> tuple[Any, ...]:
-        """All that the machine waits for."""
-        asks = self._asks[snapshot.state]
-        return asks(snapshot) if asks else ()
+        self._ways: dict[type, dict[str, Follow]] = {}  #: those of the machine, by the class of the event
 
     def take(self, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """``advance`` for a caller who keeps what is outstanding: the next snapshot, and what that waits for."""
         kind = type(event)
         try:
-            way = self._ways[kind][snapshot.state]
+            follow = self._ways[kind][snapshot.state]
         except KeyError:
-            way = self._way(kind, snapshot, event, asked)
-        if event.answers and (why := refusal(asked, event)):
+            follow = self._way(kind, snapshot, event, asked)
+        if getattr(event, "answers", False) and (why := refusal(asked, event)):
             raise self._unexpected(snapshot.state, event, why)
         at = event.at
+        if type(at) is not float or at - at != 0:  # the difference is NaN where it is not finite
+            _check_time(kind, at)
+        heard = snapshot
         try:
-            finite = at - at == 0  # neither NaN nor infinite
-        except TypeError:
-            finite = False
-        if not finite:
-            raise ValueError(f"{kind.__name__}: at must be a finite number of seconds, not {at!r}")
-        hear = self._hear
-        try:
-            after, state, rows = way.follow(hear(snapshot, event) if hear else snapshot, event)
+            if self._hear is not None:
+                heard = self._hear(snapshot, event)
+            after, state, rows = follow(heard, event)
         except Exception as error:
-            error.add_note(f"raised by the guard or the update of {way.row_that_raised(error)}; nothing has changed")
+            _blame(error, heard)
             raise
         if not rows or state in self._autos:  # a row was taken from the live machine
             raise self._unexpected(state, event)
         if not isinstance(after, BaseSnapshot):
-            raise TypeError(f"an update must return a snapshot, not {after!r}; the rows taken were {', '.join(rows)}")
+            raise _no_snapshot(heard, after, rows)
         if self.watch is not None:
             self.watch(rows)
         after = after.at_rest(state, at if at > after.clock else after.clock, after.log.append(event, rows))
         asks = self._asks[state]
         return after, asks(after) if asks else ()
 
-    def _way(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Way:
+    def _way(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Follow:
         """What this kind of event does, when it is first taken in a state. Events are known by their names."""
         name = kind.__name__
         if name not in self.machine.events:
             why = refusal(asked, event) if getattr(event, "answers", True) else ""
             raise self._unexpected(snapshot.state, event, why)
-        way: Way = self.machine.way(name, snapshot.state)
+        follow: Follow = self.machine.way(name, snapshot.state)
         self._ways[kind] = self.machine.ways[name]
-        return way
+        return follow
 
     def _unexpected(self, state: str, event: Any, why: str = "") -> UnexpectedEvent:
         return UnexpectedEvent(state, event, self._accepts[state], why)
 
 
-_engines: WeakKeyDictionary[Definition, Engine] = WeakKeyDictionary()
+def _check_time(kind: type, at: Any) -> None:
+    if not isinstance(at, int | float) or isinstance(at, bool) or not -math.inf < at < math.inf:
+        raise ValueError(f"{kind.__name__}: at must be a finite number of seconds, not {at!r}")
+
+
+def _blame(error: Exception, heard: object) -> None:
+    """Say, in a note, who raised; TypeError where somebody looked at what a row before it made no snapshot of."""
+    seen, rows = raised_in(error)
+    if rows and not isinstance(seen, BaseSnapshot):
+        raise _no_snapshot(heard, seen, rows[:-1]) from error
+    who = f"the guard or the update of {rows[-1]}" if rows else "hear"
+    note = f"raised by {who}; nothing has changed"
+    if note not in getattr(error, "__notes__", ()):
+        with suppress(Exception):  # one that takes no note is raised as it is
+            error.add_note(note)
+
+
+def _no_snapshot(heard: object, made: object, rows: tuple[str, ...]) -> TypeError:
+    if not isinstance(heard, BaseSnapshot):
+        return TypeError(f"hear must return a snapshot, not {heard!r}")
+    return TypeError(f"an update must return a snapshot, not {made!r}; the rows taken were {', '.join(rows)}")
+
+
+_making = Lock()
 
 
 def engine(definition: Definition) -> Engine:
-    """What runs this definition."""
-    found = _engines.get(definition)
+    """What runs this definition: one, in whatever threads, which goes when the definition goes."""
+    found: Engine | None = definition.engine
     if found is None:
-        found = _engines[definition] = Engine(definition)
+        with _making:
+            found = definition.engine or Engine(definition)
+            object.__setattr__(definition, "engine", found)
     return found
 
 

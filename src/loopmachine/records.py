@@ -34,7 +34,15 @@ _set = object.__setattr__
 
 
 class Record:
-    """A frozen record without slots, which can be copied several times faster than ``attrs.evolve`` does."""
+    """A frozen record without slots, which can be copied several times faster than ``attrs.evolve`` does.
+
+    A class of it that has slots of its own raises TypeError: a copy would lose what they hold.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__slots__" in vars(cls):
+            raise TypeError(f"{cls.__name__}: a snapshot has no slots; write @attrs.frozen(slots=False, kw_only=True)")
 
     def but(self, /, **changes: Any) -> Self:
         """This record with other values in the fields named. Validators and defaults are not run again."""
