@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -123,3 +124,31 @@ def test_what_can_not_be_done_is_one_sentence_and_2(capsys: pytest.CaptureFixtur
         "",
         "loopmachine: no_such_module:x can't be loaded: ModuleNotFoundError: No module named 'no_such_module'\n",
     )
+
+
+@pytest.fixture
+def leaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where a definition is that can't be had: its module leaves when it is imported."""
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return "leaving:LOOP"
+
+
+LEFT = "leaving:LOOP can't be loaded: SystemExit: 0"
+
+
+@pytest.mark.parametrize("command", [["diagram"], ["diagram", "--check"], ["verify"]], ids=" ".join)
+def test_a_module_that_leaves_on_import_does_not_end_a_command_as_done(
+    leaving: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is a definition that can't be loaded, as one that raises anything else."""
+    assert main([*command, leaving]) == 2
+    assert capsys.readouterr() == ("", f"loopmachine: {LEFT}\n")
+
+
+def test_a_module_that_leaves_on_import_does_not_end_the_tests_as_passed(leaving: str) -> None:
+    """--loop-cov refuses it before any test."""
+    command = [sys.executable, "-m", "pytest", f"--loop-cov={leaving}"]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr.startswith(f"ERROR: --loop-cov: {LEFT};")) == (4, True)

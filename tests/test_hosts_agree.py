@@ -7,17 +7,33 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loopmachine import Budget, CancelToken, Decision, Denied, Loop, ModelError, Policy, Result, Tool, Usage, tool
-from loopmachine.events import ApprovalGiven, CallReturned, CancelPolled, Resumed
+from loopmachine import (
+    Budget,
+    CancelToken,
+    Decision,
+    Definition,
+    Denied,
+    Loop,
+    ModelError,
+    Policy,
+    Result,
+    Row,
+    Tool,
+    Usage,
+    tool,
+    updates,
+)
+from loopmachine.events import ApprovalGiven, CallReturned, CancelPolled, CancelRequested, Resumed
 from loopmachine.records import Call
 from loopmachine.requests import AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
 from loopmachine.table import TOOL_LOOP
-from tests.drivers import DRIVERS, Driver
+from tests.drivers import DONE, DRIVERS, Driver, Stage, as_task, call, calls
 from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, USAGES, rarely
 
@@ -66,6 +82,7 @@ class Script:
     verdict: bool | str | None  #: what the approver says first
     cancel_at: int | None  #: the poll that says once that the run is cancelled, or the step in which the model does so
     by_model: bool  #: the model cancels, with a token that stays cancelled
+    by_approver: bool = False  #: the approver cancels with it, before he says anything
 
     @property
     def steady(self) -> bool:
@@ -105,6 +122,7 @@ SCRIPTS = st.builds(
     verdict=st.sampled_from([True, True, False, "not today", None]),
     cancel_at=st.sampled_from([None, None, 1, 2, 3, 4, 5, 6, 7, 9]),
     by_model=st.booleans(),
+    by_approver=rarely(True, False, 6),
 )
 
 #: A call of each kind, undecided approval, a failure, and calls that wait for a place.
@@ -123,6 +141,11 @@ MIXED = Script(
 )
 #: The model cancels while it asks for calls.
 TOLD_OFF = attrs.evolve(MIXED, cancel_at=2, by_model=True, verdict="not today")
+#: The approver cancels and decides nothing, or some of what he is asked.
+GIVEN_UP = attrs.evolve(MIXED, by_approver=True, lines=[Line([("pay", [1], False)], None, 0.0)])
+HALF_DECIDED = attrs.evolve(MIXED, by_approver=True, lines=[Line([("pay", [1], False)] * 2, None, 0.0)])
+#: Nobody decides the first of three calls, and the poll before the run is suspended says that it is cancelled.
+AT_LAST = attrs.evolve(MIXED, cancel_at=4, lines=[Line([("pay", [1], False)] * 3, None, 0.0)])
 #: A cancel is seen while the first of three calls runs.
 CUT = attrs.evolve(
     MIXED, policy=Policy(max_parallel=3), lines=[Line([("look", [1], False)] * 3, None, 0.0)], cancel_at=3
@@ -141,8 +164,9 @@ class Cast:
         self.script, self.now, self.asked, self.polls = script, 0.0, 0, 0
         self.hostile = hostile
         self.effects: list[str] = []
+        self.approvals: list[tuple[int, int]] = []  #: the calls that an approver was asked about
         self.token = CancelToken()
-        self.cancel: Any = self.token if script.by_model else self.poll
+        self.cancel: Any = self.token if script.by_model or script.by_approver else self.poll
 
     def clock(self) -> float:
         return self.now
@@ -165,8 +189,17 @@ class Cast:
         return self.asked == self.script.cancel_at
 
     def approve(self, call: Call) -> Any:
+        assert call.key not in self.approvals, "one run asks about a call once"
+        self.approvals.append(call.key)
         self.observe(call)
+        if self.script.by_approver:
+            self.token.cancel("that will do")
         return self.script.verdict if call.place == 0 else True
+
+    def agree(self, call: Call) -> bool:
+        """What the second approver says."""
+        self.approvals.append(call.key)
+        return True
 
     def observe(self, notice: Any) -> None:
         if self.hostile:
@@ -196,11 +229,6 @@ class Cast:
         ]
 
 
-def agree(call: Call) -> bool:
-    """What the second approver says."""
-    return True
-
-
 def hosted(driver: Driver, script: Script) -> tuple[Result, Cast]:
     """A host plays the script; where that suspends the run, another goes on, with an approver who agrees."""
     cast = Cast(script, hostile=True)
@@ -215,7 +243,7 @@ def hosted(driver: Driver, script: Script) -> tuple[Result, Cast]:
         **options,
     )
     if not result.finished:
-        result = driver.drive(cast.model, None, loop=result.loop, approve=agree, **options)
+        result = driver.drive(cast.model, None, loop=result.loop, approve=cast.agree, **options)
     return result, cast
 
 
@@ -226,14 +254,18 @@ def by_hand(script: Script) -> tuple[Result, Cast]:
     approve: Callable[[Call], Any] = cast.approve
     while not loop.finished:
         requests = sorted(loop.requests, key=lambda one: not isinstance(one, PollCancel))
-        if not told(loop, cast, requests[0], approve):
-            approve = agree
+        if told(loop, cast, requests[0], approve):
+            continue
+        if cast.cancel():
+            loop.send(CancelRequested(cast.token.reason, at=cast.clock()))
+        else:
+            approve = cast.agree
             loop.send(Resumed(at=cast.clock()))
     return loop.result(), cast
 
 
 def told(loop: Loop, cast: Cast, request: Any, approve: Callable[[Call], Any]) -> bool:
-    """Do what is asked for; False where nobody decides."""
+    """Do what is asked for; False where nobody decides, a second time asked neither."""
     if isinstance(request, PollCancel):
         loop.send(CancelPolled(cast.cancel(), cast.token.reason, at=cast.clock()))
     elif isinstance(request, AskModel):
@@ -246,7 +278,8 @@ def told(loop: Loop, cast: Cast, request: Any, approve: Callable[[Call], Any]) -
     elif isinstance(request, StartCalls | InterruptCalls):
         loop.send(CallReturned(loop.perform(request.calls[0]), at=cast.clock()))
     else:
-        words = cast.words(request.calls, approve)
+        again = approve == cast.approve and {call.key for call in request.calls} <= {*cast.approvals}
+        words = [] if again else cast.words(request.calls, approve)
         if words:
             loop.send(ApprovalGiven(tuple(words), at=cast.clock()))
         return bool(words)
@@ -273,6 +306,7 @@ def outcome(result: Result, cast: Cast) -> dict[str, Any]:
         "rows": [row for row in rows if script.steady or not row.startswith(("dispatching", "collecting"))],
         "effects": sorted(cast.effects),
         "asked": cast.asked,
+        "approvals": cast.approvals,
         "polls": cast.polls if script.steady else None,
     }
 
@@ -292,6 +326,9 @@ def awaited(told: dict[str, Any], hand: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @example(MIXED)
 @example(TOLD_OFF)
+@example(GIVEN_UP)
+@example(HALF_DECIDED)
+@example(AT_LAST)
 @example(CUT)
 @given(SCRIPTS)
 def test_a_script_brings_the_same_run_whoever_plays_it(script: Script) -> None:
@@ -301,3 +338,188 @@ def test_a_script_brings_the_same_run_whoever_plays_it(script: Script) -> None:
         told = outcome(*hosted(driver, script))
         assert (awaited(told, hand) if driver.tasks else told) == hand, driver.name
     assert hand["broken"] == []
+
+
+# --- before a run is suspended ------------------------------------------------------------------------------
+
+EACH_HOST = pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
+PAY = call("a", "pay", amount=1)
+
+
+class Canceller:
+    """A token, or a callable that says the same, which somebody sets with ``stop``."""
+
+    def __init__(self, token: bool) -> None:
+        self.token = CancelToken()
+        self.given: Any = self.token if token else lambda: self.token.cancelled
+        self.reason = "stop" if token else ""
+
+    def stop(self, told: Any = None) -> None:
+        self.token.cancel("stop")
+
+    def stop_in(self, state: str) -> Callable[[Any], None]:
+        """An observer who cancels when the run has come to this state."""
+        return lambda notice: self.stop() if notice.snapshot.state == state else None
+
+
+def with_a_lost_call(stage: Stage) -> Loop:
+    """A loop whose host died while a tool ran that may not run again."""
+    loop = Loop("go", tools=stage.tools(), at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    loop.replied(call("a", "boom"), at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    return loop
+
+
+def told_unasked(result: Result) -> list[str]:
+    """The reasons with which a cancel was told unasked."""
+    return [event.reason for event in result.snapshot.events if isinstance(event, CancelRequested)]
+
+
+@EACH_HOST
+@pytest.mark.parametrize("token", [True, False], ids=["token", "callable"])
+@pytest.mark.parametrize("who", ["approver", "nobody", "resolver"])
+def test_a_cancel_is_looked_for_once_more_before_a_run_is_suspended(driver: Driver, token: bool, who: str) -> None:
+    """Whoever sets it when nothing is left to do, of whatever kind it is; the run then ends cancelled."""
+    stage, cancel = Stage(driver), Canceller(token)
+    if who == "approver":
+        result = stage.run(PAY, cancel=cancel.given, approve=cancel.stop)
+    elif who == "nobody":
+        result = stage.run(PAY, cancel=cancel.given, observe=cancel.stop_in("awaiting_approval"))
+    else:
+        observe = cancel.stop_in("awaiting_resolution")
+        result = stage.run(prompt=None, loop=with_a_lost_call(stage), cancel=cancel.given, observe=observe)
+    outcomes = [one.outcome for one in result.results]
+    assert (result.status, told_unasked(result), result.snapshot.cancel_reason, outcomes) == (
+        "cancelled",
+        [cancel.reason],
+        cancel.reason,
+        ["unknown"] if who == "resolver" else [],
+    )
+
+
+@EACH_HOST
+def test_what_a_cancel_raises_before_a_run_is_suspended_comes_out(driver: Driver) -> None:
+    """As it does elsewhere; the loop stands where it would have been suspended, and can go on."""
+    stage = Stage(driver)
+    loop, answers = Loop("go", tools=stage.tools(), at=0.0), iter([False, False])
+
+    def cancel() -> bool:
+        if (said := next(answers, None)) is None:
+            raise LookupError("who knows")
+        return said
+
+    with pytest.raises(LookupError, match="who knows"):
+        stage.run(PAY, prompt=None, loop=loop, cancel=cancel)
+    stood = loop.driven, loop.snapshot.state, told_unasked(loop.result())
+    result = stage.run(DONE, prompt=None, loop=loop, approve=lambda asked: True)
+    assert (stood, result.status) == ((False, "awaiting_approval", []), "answered")
+
+
+@EACH_HOST
+@pytest.mark.parametrize("approve", [None, lambda asked: None], ids=["nobody", "undecided"])
+def test_a_cancel_that_there_is_not_leaves_the_run_suspended(driver: Driver, approve: Any) -> None:
+    """It was looked for, and nothing was told."""
+    polls: list[None] = []
+    result = Stage(driver).run(PAY, cancel=lambda: polls.append(None), approve=approve)
+    assert (result.status, told_unasked(result), len(polls)) == ("awaiting_approval", [], 3)
+
+
+@EACH_HOST
+def test_a_run_that_ended_is_not_looked_at_for_a_cancel(driver: Driver) -> None:
+    """It is polled before and after the model, and no more."""
+    polls: list[None] = []
+    assert Stage(driver).run(DONE, cancel=lambda: polls.append(None)).status == "answered"
+    assert len(polls) == 2
+
+
+def hearing(to: str, update: Any) -> Definition:
+    """The tool loop, with another row for a cancel that is told while an approval is awaited."""
+    state = TOOL_LOOP.states["awaiting_approval"]
+    rows = [row for row in TOOL_LOOP.table[state] if row.event is not CancelRequested]
+    table = {**TOOL_LOOP.table, state: [Row(CancelRequested, to, update=update), *rows]}
+    return attrs.evolve(TOOL_LOOP, table=table)
+
+
+@EACH_HOST
+@pytest.mark.parametrize(
+    ("to", "update"),
+    [("awaiting_approval", updates.remember_cancel), ("awaiting_approval", None), ("admitting", None)],
+    ids=["remembered", "forgotten", "there and back"],
+)
+def test_a_cancel_that_a_definition_goes_on_from_is_told_once(driver: Driver, to: str, update: Any) -> None:
+    """Whether its snapshot is cancelled by then or not: the run is suspended after all."""
+    stage, cancel = Stage(driver), Canceller(token=True)
+    options = {"cancel": cancel.given, "observe": cancel.stop_in("awaiting_approval")}
+    a_while = iter(range(99)).__next__  # a clock that a run which does not end comes to the end of
+    result = stage.run(PAY, definition=hearing(to, update), clock=a_while, **options)
+    assert (result.status, told_unasked(result)) == ("awaiting_approval", ["stop"])
+
+
+@EACH_HOST
+def test_a_cancel_that_was_heard_before_is_not_told_again(driver: Driver) -> None:
+    """A task that awaits the approver hears of a token at once, and its snapshot is cancelled then."""
+    cancel = Canceller(token=True)
+    approve = as_task(cancel.stop) if driver.tasks else cancel.stop
+    definition = hearing("awaiting_approval", updates.remember_cancel)
+    result = Stage(driver).run(PAY, definition=definition, cancel=cancel.given, approve=approve)
+    assert (result.status, told_unasked(result)) == ("awaiting_approval", ["stop"])
+
+
+# --- what an approver is asked ------------------------------------------------------------------------------
+
+
+@EACH_HOST
+def test_a_call_left_undecided_is_not_asked_about_again_in_the_same_run(driver: Driver) -> None:
+    """The run is suspended; another asks again, about that call and those of later turns."""
+    stage, asked = Stage(driver), list[tuple[int, int]]()
+
+    def judge(undecided: int | None) -> Callable[[Call], Any]:
+        def approve(one: Call) -> bool | None:
+            asked.append(one.key)
+            return None if one.place == undecided else True
+
+        return as_task(approve) if driver.tasks else approve
+
+    three = calls(*(call(one, "pay", amount=1) for one in "abc"))
+    first = stage.run(three, approve=judge(1))
+    pending = [one.key for request in first.requests for one in request.calls]
+    once = asked.copy(), first.status, pending
+    result = stage.run(calls(call("d", "pay", amount=2)), DONE, prompt=None, loop=first.loop, approve=judge(None))
+    assert (once, asked, result.status) == (
+        ([(1, 0), (1, 1), (1, 2)], "awaiting_approval", [(1, 1)]),
+        [(1, 0), (1, 1), (1, 2), (1, 1), (2, 0)],
+        "answered",
+    )
+
+
+@EACH_HOST
+def test_the_calls_of_a_new_turn_are_asked_about_in_the_same_run(driver: Driver) -> None:
+    """Though each has the place of one that was asked about."""
+    asked: list[tuple[int, int]] = []
+
+    def approve(one: Call) -> bool:
+        asked.append(one.key)
+        return True
+
+    result = Stage(driver).run(PAY, call("b", "pay", amount=2), call("c", "pay", amount=3), DONE, approve=approve)
+    assert (result.status, asked, len(result.results)) == ("answered", [(1, 0), (2, 0), (3, 0)], 3)
+
+
+@EACH_HOST
+def test_what_an_approver_said_before_he_raised_is_kept(driver: Driver) -> None:
+    """What he raises passes out; the run goes on with the calls that he said nothing of."""
+    stage, asked = Stage(driver), list[tuple[int, int]]()
+    loop = Loop("go", tools=stage.tools(), at=0.0)
+
+    def approve(one: Call) -> bool:
+        asked.append(one.key)
+        if asked == [(1, 0), (1, 1)]:
+            raise ZeroDivisionError
+        return True
+
+    two = calls(*(call(one, "pay", amount=1) for one in "ab"))
+    with pytest.raises(ZeroDivisionError):
+        stage.run(two, prompt=None, loop=loop, approve=approve)
+    result = stage.run(DONE, prompt=None, loop=loop, approve=approve)
+    assert (asked, result.status, len(result.results)) == ([(1, 0), (1, 1), (1, 1)], "answered", 2)

@@ -62,6 +62,32 @@ def test_what_is_no_definition_is_refused(here: Path, where: str, why: str) -> N
     assert str(refused.value) == why
 
 
+@pytest.mark.parametrize(
+    ("raised", "why"),
+    [
+        ("SystemExit(0)", "SystemExit: 0"),
+        ("SystemExit", "SystemExit: "),
+        ("BaseException('odd')", "BaseException: odd"),
+        ("__import__('asyncio').CancelledError", "CancelledError: "),
+    ],
+)
+@pytest.mark.parametrize("when", ["", "def __getattr__(name): "], ids=["on import", "on access"])
+def test_what_a_module_raises_is_the_reason_whatever_it_is(here: Path, when: str, raised: str, why: str) -> None:
+    """A script that leaves when it is imported does not end the command as if it had been done."""
+    module = here.name  # of its own, as one that is imported stays
+    (here / f"{module}.py").write_text(f"{when}raise {raised}\n", encoding="utf-8")
+    with pytest.raises(CannotDraw) as refused:
+        load(f"{module}:LOOP")
+    assert str(refused.value) == f"{module}:LOOP can't be loaded: {why}"
+
+
+def test_an_interrupt_on_import_passes(here: Path) -> None:
+    """It is the user's own."""
+    (here / "slow.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        load("slow:LOOP")
+
+
 # --- drawing and writing ------------------------------------------------------------------------------
 
 

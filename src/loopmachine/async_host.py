@@ -50,7 +50,6 @@ class AsyncHost(Host):
             set()
         )  #: those that are to be, once another cancellation of theirs is done
         self.verdicts: list[tuple[Call, Any]] = []  #: what the approver has said so far
-        self.silent: AskApproval | None = None  #: what he was asked and did not decide
         self.wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_wake = False
 
@@ -59,7 +58,7 @@ class AsyncHost(Host):
         self.loop = loop
         try:
             self.begin(resumed)
-            while await self.perform():
+            while await self.perform() or self.cancelled_at_last():
                 pass
         except BaseException:
             await self.wind_down()
@@ -101,9 +100,11 @@ class AsyncHost(Host):
                     self.start(call)
         elif isinstance(request, InterruptModel | InterruptCalls):
             self.cut_short(STOPPED)
-        elif isinstance(request, AskApproval) and self.approve and not self.children and request != self.silent:
+        elif (
+            isinstance(request, AskApproval) and self.approve and not self.children and (calls := self.unasked(request))
+        ):
             self.verdicts = []
-            self.spawn(request, True, partial(self.ask_approval, request, self.approve))
+            self.spawn(request, True, partial(self.ask_approval, calls, self.approve))
 
     def start(self, call: Call) -> None:
         """Run a call, as a task or on a thread."""
@@ -121,9 +122,9 @@ class AsyncHost(Host):
         running = asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, outcome_of, function)
         self.children[running] = what
 
-    async def ask_approval(self, request: AskApproval, approve: Callable[[Call], Any]) -> None:
+    async def ask_approval(self, calls: list[Call], approve: Callable[[Call], Any]) -> None:
         """Ask the approver, call by call."""
-        for call in request.calls:
+        for call in calls:
             said = approve(call)
             self.verdicts.append((call, await said if inspect.isawaitable(said) else said))
 
@@ -193,8 +194,8 @@ class AsyncHost(Host):
         what, why = self.children.pop(child), self.cut.pop(child, "")
         value, raised = _brought(child)
         if isinstance(what, AskApproval):
-            asked = any(isinstance(one, AskApproval) for one in self.loop.waiting)
-            self.silent = None if asked and self.decide(self.verdicts) else what
+            if any(isinstance(one, AskApproval) for one in self.loop.waiting):
+                self.decide(self.verdicts)
             return None if child.cancelled() else raised
         if isinstance(what, AskModel):
             self.model_done(what, value, raised, why)

@@ -15,7 +15,7 @@ from loopmachine.limits import Budget
 from loopmachine.loop import Loop, Price
 from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult, Decision
-from loopmachine.requests import AskModel, InterruptCalls, StartCalls
+from loopmachine.requests import AskApproval, AskModel, InterruptCalls, StartCalls
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
 from loopmachine.tools.signature import is_async
@@ -85,6 +85,8 @@ class Host(ABC):
         self.clock = time.monotonic if clock is None else clock
         self.pool: ThreadPoolExecutor | None = None
         self.forget: Callable[[], None] = _nothing
+        self.looked = False  #: a cancel was told before the run would have been suspended
+        self.asked: set[tuple[int, int]] = set()  #: the calls that the approver was asked about in this run
         self.before: Any = None  #: the cancel that the loop had before
         self.context: Any = None
         self.price: Price | None = None
@@ -175,13 +177,28 @@ class Host(ABC):
         reason = cancel.reason if isinstance(cancel, CancelToken) else ""
         return CancelPolled(cancelled, reason, at=self.clock())
 
-    def cancel_told(self) -> None:
-        """Pass a cancel on unasked, where the machine can use it."""
-        snapshot = self.loop.snapshot
-        if not snapshot.cancelled and "CancelRequested" in self.loop.definition.accepts(snapshot.state):
-            self.tell(
-                CancelRequested(self.cancel.reason if isinstance(self.cancel, CancelToken) else "", at=self.clock())
-            )
+    def cancel_told(self) -> bool:
+        """Pass a cancel on unasked, if there is one and the machine can use it. Whether it was."""
+        cancel, snapshot = self.cancel, self.loop.snapshot
+        if cancel is None or "CancelRequested" not in self.loop.definition.accepts(snapshot.state):
+            return False
+        if snapshot.cancelled or not cancel():
+            return False
+        self.tell(CancelRequested(cancel.reason if isinstance(cancel, CancelToken) else "", at=self.clock()))
+        return True
+
+    def cancelled_at_last(self) -> bool:
+        """Look for a cancel before the run is suspended, and tell it. Whether it was, and there may be more to do."""
+        if not self.looked:  # once: a definition may go round on what it is told
+            self.looked = self.cancel_told()
+            return self.looked
+        return False
+
+    def unasked(self, request: AskApproval) -> list[Call]:
+        """The calls that the approver is to be asked about: those that this run has not asked about before."""
+        calls = [call for call in request.calls if call.key not in self.asked]
+        self.asked.update(call.key for call in calls)
+        return calls
 
     def decide(self, verdicts: list[tuple[Call, Any]]) -> bool:
         """Pass on what the approver decided; a call without a verdict stays undecided."""

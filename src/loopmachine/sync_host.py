@@ -55,7 +55,7 @@ class SyncHost(Host):
         self.loop = loop
         try:
             self.begin(resumed)
-            while self.perform():
+            while self.perform() or self.cancelled_at_last():
                 pass
         except BaseException:
             self.wind_down()
@@ -117,14 +117,18 @@ class SyncHost(Host):
         """Ask the approver, if there is one."""
         if self.approve is None:
             return False
-        verdicts = []
-        for call in request.calls:
-            verdict = self.approve(call)
-            if inspect.iscoroutine(verdict):
-                verdict.close()
-                raise TypeError("approve is async; use run_async")
-            verdicts.append((call, verdict))
-        return self.decide(verdicts)
+        verdicts: list[tuple[Call, Any]] = []
+        told = False
+        try:
+            for call in self.unasked(request):
+                verdict = self.approve(call)
+                if inspect.iscoroutine(verdict):
+                    verdict.close()
+                    raise TypeError("approve is async; use run_async")
+                verdicts.append((call, verdict))
+        finally:  # who has said yes is not asked again, whatever stopped him
+            told = self.decide(verdicts)
+        return told
 
     def start(self, request: StartCalls) -> bool:
         """Run a single call here; several, one beside others, or one that may be left behind, on threads."""

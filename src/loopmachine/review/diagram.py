@@ -42,7 +42,9 @@ def load(where: str) -> Definition:
         sys.path.insert(0, os.getcwd())
     try:
         found = operator.attrgetter(name)(importlib.import_module(module))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a SystemExit too: a script that runs on import would end the command as done
         raise CannotDraw(f"{where} can't be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(found, Definition):
         raise CannotDraw(f"{where} must be a Definition, not a {type(found).__name__}")
