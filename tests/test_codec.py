@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterator
-from typing import Any
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 import pytest
 
-from loopmachine import codec, events, limits, records
+from loopmachine import TOOL_LOOP, Row, codec, events, limits, records
+from loopmachine.definition import Definition
+from loopmachine.events import Event
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Spend, Usage
 from loopmachine.records import Call, CallResult, Decision, Exchange, Final, Note, Turn, UserMessage
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
 from tests.facts import (
     AT,
     EVENTS,
@@ -139,16 +148,16 @@ def edited(data: dict[str, Any], **fields: Any) -> dict[str, Any]:
         {"is": "EventLog", "items": [[POLLED, [1]]]},
         {"is": "EventLog", "items": [[POLLED, "a/1"]]},
         {"is": "CancelPolled", "cancelled": False},
-        edited(POLLED, what=1),
         edited(POLLED, at=None),
         edited(POLLED, at="noon"),
         edited(POLLED, at=True),
+        edited(POLLED, at=math.nan),
+        edited(POLLED, at=-math.inf),
         edited(POLLED, cancelled=1),
         edited(POLLED, reason=5),
         {"is": "ModelReplied", "turn": SOME, "at": 0.0},
         {"is": "Turn", "calls": "no"},
         {"is": "Turn", "calls": [5]},
-        {"is": "Turn", "kind": "final"},
         {"is": "Budget", "max_steps": "3"},
         {"is": "Budget", "max_steps": 0},
         {"is": "Budget", "max_seconds": True},
@@ -187,3 +196,230 @@ def test_the_messages_of_a_history_read_back_are_those_written() -> None:
     history = History([UserMessage("go"), Exchange(asks(ONE), (result(ONE),)), Note("so"), Final(answer())])
     again = codec.record(codec.plain(history))
     assert (again, list(again)) == (history, list(history))
+
+
+def test_fields_that_a_record_does_not_have_are_ignored() -> None:
+    """Whatever they hold: a later version may have added them, to any record."""
+    inner = edited(SOME, mood={"is": "Nothing"}, kind="final")
+    assert codec.record(edited(POLLED, what=[{}])) == EVENTS["CancelPolled"]
+    assert codec.record({"is": "Turn", "text": "done", "kind": "refused"}) == Turn("done")
+    assert codec.record({"is": "History", "items": [inner], "of": 5}) == History([HELLO])
+
+
+def test_what_a_record_lacks_is_named() -> None:
+    """All of it."""
+    with pytest.raises(ValueError, match=r"^CancelPolled can't be restored: it has no cancelled, at$"):
+        codec.record({"is": "CancelPolled"})
+
+
+# --- of what types things are ---------------------------------------------------------------------------
+
+
+class OwnUsage(Usage):
+    """A class made of a record, as which it would not be read back."""
+
+
+@pytest.mark.parametrize(
+    ("hint", "right", "wrong"),
+    [
+        (Any, [object(), None], []),
+        (str, ["", "x"], [b"x", None, 5]),
+        (bool, [True, False], [0, 1, None]),
+        (int, [0, 10**400], [True, 1.0, "1"]),
+        (float, [0.0, 1, 10**400], [True, math.nan, math.inf, -math.inf, "1"]),
+        (Usage, [Usage()], [OwnUsage(), {}, Usage]),
+        (Usage | None, [Usage(), None], [OwnUsage(), {}]),
+        (tuple[str, ...], [(), ("a", "b")], [["a"], "ab", ("a", 5)]),
+        (tuple[str, int], [("a", 5)], [(), ("a",), ("a", "b"), ["a", 5]]),
+        (tuple[()], [()], [("a",), []]),
+        (Iterable, ["", [], {}], [5]),
+        (Literal["a"], ["a", "b", 5], []),
+        (list[str], [[], [5]], [(), "a"]),
+    ],
+    ids=str,
+)
+def test_what_fits_a_type(hint: Any, right: list[Any], wrong: list[Any]) -> None:
+    """A record is one of exactly this class; what only a type checker can tell fits."""
+    assert [codec.fits(one, hint) for one in right] == [True] * len(right)
+    assert [codec.fits(one, hint) for one in wrong] == [False] * len(wrong)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: type(one).__name__)
+def test_a_record_of_the_right_types_has_no_misfit(example: Any) -> None:
+    """Of every kind."""
+    assert list(codec.misfits(example, type(example))) == []
+
+
+def broken(example: Any, **fields: Any) -> Any:
+    """The record with what its constructor may refuse."""
+    made = copy.copy(example)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: type(one).__name__)
+def test_every_field_of_a_record_that_is_of_another_type_is_told(example: Any) -> None:
+    """By its name, whichever it is; the time of an event is looked at by the machine."""
+    fields = [one.name for one in attrs.fields(type(example)) if not (isinstance(example, Event) and one.name == "at")]
+    for field in fields:
+        ((path, said),) = codec.misfits(broken(example, **{field: {1}}), type(example))
+        assert (path, said.startswith("must be "), said.endswith(", not {1}")) == (field, True, True)
+
+
+def test_all_misfits_are_told_by_their_paths() -> None:
+    """In records and tuples, too, each with what would have been right; a long value is cut."""
+    calls = broken(ONE, id=5, limit=1.5), "x" * 200, broken(TWO, known=1)
+    turn = broken(asks(ONE), text=None, calls=calls, usage={1}, wire=[])
+    assert list(codec.misfits(turn, Turn)) == [
+        ("text", "must be text, not None"),
+        ("calls[0].id", "must be text, not 5"),
+        ("calls[0].limit", "must be a whole number or None, not 1.5"),
+        ("calls[1]", f"must be a Call, not '{'x' * 37}...{'x' * 38}'"),
+        ("calls[2].known", "must be True or False, not 1"),
+        ("usage", "must be a Usage or None, not {1}"),
+        ("wire", "must be text, not []"),
+    ]
+
+
+def test_an_argument_is_refused_by_its_name() -> None:
+    """With what would have been right: what its type is in words, or words of one's own."""
+    codec.must_be("system", None, str | None)
+    with pytest.raises(TypeError, match=r"^system must be text or None, not 5$"):
+        codec.must_be("system", 5, str | None)
+    with pytest.raises(TypeError, match=r"^said must be an Exchange, not 5$"):
+        codec.must_be("said", 5, Exchange)
+    with pytest.raises(TypeError, match=r"^tools must be a list of tools, not 5$"):
+        codec.must_be("tools", 5, Iterable, "a list of tools")
+
+
+# --- events of a user's own -----------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Escalated(Event):
+    """Somebody took the run over."""
+
+    answers: ClassVar[bool] = False
+    why: str = ""
+    calls: tuple[Call, ...] = ()
+    more: Any = None
+    _weight: float = attrs.field(default=1.0, validator=attrs.validators.instance_of((int, float, str)))
+    doubled: float = attrs.field(init=False)
+    at: float = attrs.field(kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "doubled", 2 * self._weight)
+
+
+@attrs.frozen
+class Paid(Event):
+    """Somebody paid, in a type that only a type checker knows."""
+
+    amount: Decimal | str = "0"
+    at: float = attrs.field(kw_only=True)
+
+
+class Bare(Event):
+    """An event that is no attrs class."""
+
+    at = 0.0
+
+
+@attrs.frozen
+class Resumed(Event):
+    """An event with the name of another."""
+
+    at: float = attrs.field(kw_only=True)
+
+
+def taking(*kinds: type[Any]) -> Definition:
+    """The definition with a row for each of these events."""
+    definition = TOOL_LOOP
+    for kind in kinds:
+        definition = definition.with_row("awaiting_approval", Row(kind, "finished_cancelled"), at=1)
+    return definition
+
+
+OWN = taking(Escalated, Paid, Bare)
+
+
+def test_the_own_events_of_a_definition_are_those_that_its_rows_name() -> None:
+    """And this library does not have; one that is no attrs class can't be restored."""
+    assert codec.own_events(OWN) == {"Escalated": Escalated, "Paid": Paid}
+    assert codec.own_events(TOOL_LOOP) == {}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Escalated(at=1.0),
+        Escalated("boss", (ONE, TWO), (1, (None, usage())), 2, at=1.0),
+        Escalated(more=word(ONE, result=result(ONE)), at=1.0),
+        Paid("12", at=1.0),
+    ],
+    ids=str,
+)
+def test_an_event_of_a_users_own_is_the_same_after_it_was_written_and_read(event: Event) -> None:
+    """Of the events that are known: its fields are those of its class, private ones too."""
+    data = json.loads(json.dumps(codec.plain(event)))
+    codec.check_event(event, OWN)
+    assert codec.record(data, codec.own_events(OWN)) == event
+    with pytest.raises(ValueError, match=r"^'(Escalated|Paid)' is none of the records that can be restored: Budget, "):
+        codec.record(data)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"why": 5}, "Escalated: why can't be 5"),
+        ({"calls": [5]}, "Escalated: calls can't be (5,)"),
+        ({"_weight": "x"}, "Escalated: _weight can't be 'x'"),
+        ({"more": {"is": "Nothing"}}, "'Nothing' is none of the records that can be restored: Budget, "),
+        ({"is": "Weighed", "_weight": None}, "Weighed can't be restored: "),
+    ],
+)
+def test_data_that_is_none_of_an_own_event_is_refused(fields: dict[str, Any], says: str) -> None:
+    """As it is of the library's, in its own words where its own checks refuse it."""
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}"):
+        codec.record({"is": "Escalated", "at": 1.0} | fields, {"Escalated": Escalated, "Weighed": Weighed})
+
+
+@attrs.frozen
+class Weighed(Escalated):
+    """An event with a check of its own."""
+
+    _weight: Any = attrs.field(default=1.0, validator=attrs.validators.instance_of(float))
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        (
+            broken(Escalated(at=1.0), why=5, calls=(broken(ONE, id=5),)),
+            "Escalated: why must be text, not 5; calls[0].id must be text, not 5",
+        ),
+        (Escalated(more={"a": 1}, at=1.0), "None is none of the records that can be restored"),
+        (Escalated(more=["a"], at=1.0), "it would be Escalated("),
+        (Escalated(more=math.nan, at=1.0), "it would be Escalated("),
+        (Escalated(more=Weighed(at=1.0), at=1.0), "'Weighed' is none of the records"),
+        (Escalated(more=object(), at=1.0), "Encoding objects of type object is unsupported"),
+        (broken(Paid(at=1.0), amount={1}), "it would be Paid("),
+        (Bare(), "Encoding objects of type Bare is unsupported"),
+        (Resumed(at=1.0), "it would be Resumed("),
+    ],
+    ids=str,
+)
+def test_an_own_event_that_could_not_be_read_back_is_refused(event: Any, says: str) -> None:
+    """With what would have been right."""
+    with pytest.raises(TypeError) as caught:
+        codec.check_event(event, OWN)
+    said = str(caught.value)
+    assert says in said
+    assert said.startswith(f"{type(event).__name__}: ") or "whose fields hold text, finite numbers, True," in said
+
+
+@pytest.mark.parametrize("event", [None, 5, math.nan, EVENTS, Event, Escalated(more=object(), at=1.0)], ids=str)
+def test_what_the_definition_does_not_take_is_left_to_the_machine(event: Any) -> None:
+    """Which says what it takes."""
+    codec.check_event(event, TOOL_LOOP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -124,3 +125,19 @@ def test_a_denial_that_says_nothing_is_one() -> None:
     """A blank code is the usual one, and a blank message none: whoever reads it is told that it was denied."""
     blank = [Denied("", ""), Denied(" ", "\n"), Denied("", "never")]
     assert [(one.code, str(one)) for one in blank] == [("denied", "denied")] * 2 + [("denied", "denied: never")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"retryable": "x"}, "ModelError: retryable must be True or False, not 'x'"),
+        ({"retryable": 1}, "ModelError: retryable must be True or False, not 1"),
+        ({"timed_out": None}, "ModelError: timed_out must be True or False, not None"),
+        ({"retry_after": "2"}, "ModelError: retry_after must be finite seconds from 0 on or None, not '2'"),
+        ({"retry_after": True}, "ModelError: retry_after must be finite seconds from 0 on or None, not True"),
+    ],
+)
+def test_a_model_error_refuses_another_type_by_name(fields: dict[str, Any], says: str) -> None:
+    """With what would have been right; its code and message are made text."""
+    with pytest.raises(TypeError, match=f"^{re.escape(says)}$"):
+        ModelError("busy", **fields)

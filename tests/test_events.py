@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from typing import Any
 
 import attrs
 import pytest
 
 from loopmachine import events
-from loopmachine.events import ApprovalGiven, CallsResolved, CancelRequested, Event, ModelFailed
+from loopmachine.events import ApprovalGiven, CallReturned, CallsResolved, CancelRequested, Event, ModelFailed
 from loopmachine.records import Decision, Resolution
 from tests.facts import EVENTS, usage
 
@@ -92,3 +93,32 @@ def test_a_failure_keeps_its_facts(pause: float | None) -> None:
 def test_a_cancel_needs_no_reason() -> None:
     """The reason of a cancel is blank unless somebody gave one."""
     assert (CancelRequested(at=1.0).reason, CancelRequested("enough", at=1.0).reason) == ("", "enough")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "says"),
+    [
+        (ApprovalGiven, {"decisions": Decision(1, 0, approved=True)}, "decisions must be a list of Decisions, not Dec"),
+        (ApprovalGiven, {"decisions": None}, "decisions must be a list of Decisions, not None"),
+        (ApprovalGiven, {"decisions": [True]}, "decisions must be a list of Decisions, not (True,)"),
+        (
+            CallsResolved,
+            {"resolutions": Resolution(1, 0)},
+            "resolutions must be a list of Resolutions, not Resolution(",
+        ),
+        (CallsResolved, {"resolutions": "ab"}, "resolutions must be a list of Resolutions, not ('a', 'b')"),
+        (CallReturned, {"result": "118.4"}, "result must be a CallResult, which loop.perform(call) gives, not '118.4'"),
+        (
+            ModelFailed,
+            {"code": "busy", "retry_after": "x"},
+            "retry_after must be finite seconds from 0 on or None, not",
+        ),
+        (ModelFailed, {"code": "busy", "retry_after": True}, "retry_after must be finite seconds from 0 on or None, n"),
+    ],
+)
+def test_an_event_that_looks_at_what_it_holds_refuses_another_type_by_name(
+    kind: type[Any], fields: dict[str, Any], says: str
+) -> None:
+    """With what would have been right; what it does not look at is refused when it is sent."""
+    with pytest.raises(TypeError, match=f"^{kind.__name__}: {re.escape(says)}"):
+        kind(**fields, at=0.0)

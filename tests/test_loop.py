@@ -15,19 +15,20 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 
 from loopmachine import (
     ANTHROPIC,
     GEMINI,
     OPENAI_CHAT,
-    PLAIN,
     TOOL_LOOP,
     Budget,
     Call,
@@ -51,15 +52,17 @@ from loopmachine import (
 from loopmachine.errors import ReplayDiverged, UnexpectedEvent
 from loopmachine.events import (
     ApprovalGiven,
+    CallLost,
     CallReturned,
     CallsResolved,
     CancelPolled,
     Event,
     ModelFailed,
+    ModelReplied,
     Resumed,
 )
 from loopmachine.machine import advance
-from loopmachine.records import Snapshot
+from loopmachine.records import Exchange, Final, Snapshot, UserMessage
 from loopmachine.requests import AskModel, PollCancel, StartCalls
 from tests.drivers import DONE, GO, brought, call, calls
 
@@ -429,10 +432,11 @@ def test_what_a_denial_says_is_kept_as_text() -> None:
         ({"history": [GO]}, TypeError, "history must be a History, such as result.history, not list"),
         ({"policy": "parallel"}, TypeError, "policy must be a Policy, not 'parallel'"),
         ({"budget": {"max_steps": 3}}, TypeError, "budget must be a Budget, not {'max_steps': 3}"),
+        ({"tools": 5}, TypeError, "tools must be an iterable of tools, not 5"),
         ({"at": math.nan}, ValueError, "at must be a finite number of seconds, not nan"),
         ({"at": math.inf}, ValueError, "at must be a finite number of seconds, not inf"),
         ({"at": -math.inf}, ValueError, "at must be a finite number of seconds, not -inf"),
-        ({"system": 5}, TypeError, "system must be a str | None, not 5"),
+        ({"system": 5}, TypeError, "system must be text or None, not 5"),
         (
             {"tools": [look, look, 5]},
             ValueError,
@@ -489,6 +493,128 @@ def test_an_event_that_does_not_fit_changes_nothing() -> None:
         loop.replied(DONE, at=math.nan)
     assert (loop.to_json(), loop.requests) == before
     assert loop.replied(DONE, at=3.0).rows == ("awaiting_model/1",)
+
+
+TURN = Turn(calls=(Call("a", "look", step=1),))
+RAN = CallResult(1, 1, "b", "look", "ok", "7")
+
+
+def odd(record: Any, **fields: Any) -> Any:
+    """A copy of a record with what its hints do not permit."""
+    made = copy.copy(record)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("rests", "event", "says"),
+    [
+        (
+            0,
+            odd(CancelPolled(False, at=1.0), cancelled="yes", reason=5),
+            "cancelled must be True or False, not 'yes'",
+        ),
+        (
+            1,
+            odd(ModelReplied(TURN, at=1.0), turn=DONE),
+            "turn must be a Turn, which loop.replied(reply, at=...) ",
+        ),
+        (1, ModelReplied(odd(TURN, calls=[*TURN.calls]), at=1.0), "turn.calls must be a tuple, not [Call("),
+        (1, ModelReplied(odd(TURN, calls=(odd(TURN.calls[0], id=5),)), at=1.0), "turn.calls[0].id must be text, not 5"),
+        (1, odd(ModelFailed("busy", at=1.0), code=5), "code must be text, not 5"),
+        (1, odd(ModelFailed("busy", at=1.0), usage={"a": 1}), "usage must be a Usage or None, not {'a': 1}"),
+        (1, odd(Resumed(at=1.0), budget={"max_steps": 3}), "budget must be a Budget or None, not {'max_steps': 3}"),
+        (
+            3,
+            ApprovalGiven([odd(Decision(1, 0, True), place=0.0)], at=3.0),
+            "decisions[0].place must be a whole number",
+        ),
+        (6, CallReturned(odd(RAN, content={"a": 1}), at=9.0), "result.content must be text, not {'a': 1}"),
+        (6, odd(CallLost(1, 1, at=9.0), step=1.0), "step must be a whole number, not 1.0"),
+        (9, CallsResolved([Resolution(1, 0, 1)], at=9.0), "resolutions[0].rerun must be True or False, not 1"),  # type: ignore[arg-type]  # a number
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Event) else "",
+)
+def test_an_event_that_holds_what_is_of_another_type_is_refused(rests: int, event: Event, says: str) -> None:
+    """All of it is told, and it changes nothing: what is written of the run can be read back."""
+    loop = visited(rests)
+    before = (loop.to_json(), loop.requests)
+    with pytest.raises(TypeError, match=f"^{type(event).__name__}: {re.escape(says)}"):
+        loop.send(event)
+    assert (loop.to_json(), loop.requests) == before
+
+
+def test_the_time_of_an_event_is_refused_by_the_machine() -> None:
+    """Of a reply as of what is sent."""
+    for at in (math.nan, None, "noon"):
+        with pytest.raises(ValueError, match=f"^CancelPolled: at must be a finite number of seconds, not {at!r}$"):
+            started().send(CancelPolled(False, at=at))  # type: ignore[arg-type]  # no number
+
+
+def test_whatever_is_sent_is_refused_or_can_be_read_back() -> None:
+    """Each event that the run took, with each value in each field of it and of the records in it."""
+    values: list[Any] = [None, True, 5, 1.5, math.nan, "x", b"x", [], {}, (), ("x",), {"a": 1}, object(), Turn("x")]
+    tried = 0
+    for place, event in enumerate(visited().snapshot.events):
+        for holder in [field for field in fields_of(event) if field != "at"]:
+            for value in values:
+                try:
+                    told = changed(event, holder, value)
+                except (TypeError, ValueError, AttributeError):  # can't even be made
+                    continue
+                tried += 1
+                loop = visited(place)
+                with suppress(TypeError, UnexpectedEvent):
+                    loop.send(told)
+                assert Loop.from_json(loop.to_json(), tools=TOOLS).snapshot == loop.snapshot, (event, holder, value)
+    assert tried > 500
+
+
+def fields_of(record: Any, path: str = "") -> list[str]:
+    """The paths of its fields, and of those of the records in it."""
+    names = [field.name for field in attrs.fields(type(record)) if field.init]
+    inner = [(name, getattr(record, name)) for name in names]
+    return [f"{path}{name}" for name in names] + [
+        one for name, held in inner if attrs.has(type(held)) for one in fields_of(held, f"{path}{name}.")
+    ]
+
+
+def changed(record: Any, path: str, value: Any) -> Any:
+    """A copy of it with this value there."""
+    name, _, rest = path.partition(".")
+    return attrs.evolve(record, **{name: changed(getattr(record, name), rest, value) if rest else value})
+
+
+@attrs.frozen
+class Escalated(Event):
+    """Somebody took the run over."""
+
+    why: str = ""
+    at: float = attrs.field(kw_only=True)
+
+
+ESCALATING = TOOL_LOOP.with_row("awaiting_approval", Row(Escalated, "finished_cancelled"), at=4)
+
+
+def test_a_run_with_an_event_of_the_users_own_is_the_same_after_json() -> None:
+    """It is restored through the definition, whose rows name it; its fields are looked at as those of others are."""
+    loop = visit(started(definition=ESCALATING), range(3))
+    before = loop.to_json()
+    with pytest.raises(TypeError, match=r"^Escalated: why must be text, not 5$"):
+        loop.send(odd(Escalated(at=3.0), why=5))
+    assert loop.to_json() == before
+    loop.send(Escalated("boss", at=3.0))
+    again = Loop.from_json(loop.to_json(), tools=TOOLS, definition=ESCALATING)
+    assert (again.snapshot, again.to_json(), again.finished) == (loop.snapshot, loop.to_json(), True)
+    with pytest.raises(ValueError, match="'Escalated' is none of the records that can be restored"):
+        Loop.from_json(loop.to_json(), tools=TOOLS)
+
+
+def test_an_event_of_the_users_own_that_the_definition_does_not_take_is_refused_as_such() -> None:
+    """By the machine, which says what it takes."""
+    with pytest.raises(UnexpectedEvent, match="checking_cancel does not take this Escalated"):
+        started().send(Escalated(at=1.0))
 
 
 def test_an_event_that_is_sent_while_another_is_taken_does_not_get_lost() -> None:
@@ -560,7 +686,7 @@ def test_a_run_is_on_the_clock_of_its_events() -> None:
     ("wire", "reply"),
     [
         (GEMINI, {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look", "args": {}}}]}}]}),
-        (PLAIN, Turn("", (Call("", "look", "{}"),))),
+        (OPENAI_CHAT, Turn("", (Call("", "look", "{}"),))),
     ],
     ids=["a reply", "a turn"],
 )
@@ -880,6 +1006,24 @@ def test_messages_with_an_id_twice_are_taken_where_the_policy_does_not_stop_at_i
         started(prompt=said)
 
 
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (odd(UserMessage("go"), text=5), "history: entries[1].text must be text, not 5"),
+        (odd(Final(Turn("done")), turn=DONE), "history: entries[1].turn must be a Turn, which loop.replied("),
+        (Exchange(TURN, (odd(RAN, content=5),)), "history: entries[1].results[0].content must be text, not 5"),
+        (
+            SimpleNamespace(messages=list),
+            "history: entries[1] must be a UserMessage or an Exchange or a Note or a",
+        ),
+    ],
+)
+def test_a_history_that_holds_what_is_of_another_type_is_refused(entry: Any, says: str) -> None:
+    """As an event is."""
+    with pytest.raises(TypeError, match=f"^{re.escape(says)}"):
+        started(history=History([UserMessage("hi"), entry]))
+
+
 def test_runs_that_go_on_from_one_history_do_not_see_each_other() -> None:
     """Nor does the run that it came from."""
     before = _said_before()
@@ -1110,8 +1254,16 @@ def test_a_record_that_is_too_deep_is_refused_as_one(text: str) -> None:
 
 
 def test_what_a_record_has_beside_its_parts_is_ignored() -> None:
-    """A later version of the same format may add to it."""
-    assert Loop.from_json(_with(comment="hello"), tools=TOOLS).snapshot == visited(4).snapshot
+    """A later version of the same format may add to it, and to every record in it."""
+
+    def added(part: Any) -> Any:
+        if isinstance(part, list):
+            return [added(one) for one in part]
+        return {name: added(one) for name, one in part.items()} | {"new": {}} if isinstance(part, dict) else part
+
+    text = json.dumps(added(json.loads(visited().to_json())))
+    assert text.count('"new": {}') > len(VISIT)
+    assert Loop.from_json(text, tools=TOOLS).snapshot == visited().snapshot
 
 
 class Shout(type(OPENAI_CHAT)):  # type: ignore[misc]  # the class of a wire has no public name
@@ -1178,7 +1330,7 @@ def test_a_restored_run_may_have_other_tools() -> None:
 def test_only_text_is_a_record() -> None:
     """Parsed JSON is not."""
     record: Any = {"format": 1}
-    with pytest.raises(TypeError, match="text must be a str"):
+    with pytest.raises(TypeError, match=r"^text must be the text that to_json gave, not {'format': 1}$"):
         Loop.from_json(record)
 
 

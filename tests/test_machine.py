@@ -148,6 +148,11 @@ def test_a_time_that_is_none_is_refused(state: str, at: Any) -> None:
     assert STARTS[state] == before
 
 
+def test_whole_seconds_are_a_time() -> None:
+    """A clock may count them."""
+    assert advance(TOOL_LOOP, begun(), polled(at=6)).snapshot.clock == 6
+
+
 # --- what an advance is -----------------------------------------------------------------------------------
 
 

@@ -47,6 +47,7 @@ ORDER = [
     "wire",
     "notices",
     "bills",
+    "envelope",
     "loop",
     "host",
     "sync_host",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -131,6 +133,23 @@ def test_a_token_is_cancelled_once_and_stays_so() -> None:
         True,
         "<CancelToken cancelled: 'stop it'>",
     )
+
+
+TOKENS: dict[str, Callable[[], CancelToken]] = {
+    "run": CancelToken,
+    "call": lambda: CallToken(CancelToken()),
+    "own": lambda: CallToken(None),
+}
+
+
+@pytest.mark.parametrize("made", TOKENS)
+@pytest.mark.parametrize("reason", [None, 5, ["x"]], ids=str)
+def test_a_reason_that_is_no_text_cancels_nothing(made: str, reason: Any) -> None:
+    """It would stand in the snapshot."""
+    token = TOKENS[made]()
+    with pytest.raises(TypeError, match=rf"^reason must be text, not {re.escape(str(reason))}$"):
+        token.cancel(reason)
+    assert (token.cancelled, token()) == (False, False)
 
 
 def test_the_subscribed_are_called_once_each() -> None:

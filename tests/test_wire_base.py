@@ -12,6 +12,7 @@ import pytest
 
 from loopmachine import Tool, run
 from loopmachine.history import Entry, History
+from loopmachine.limits import Usage
 from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.requests import AskModel
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Encoded, Wire
@@ -267,6 +268,101 @@ def test_a_turn_is_taken_as_it_is(wire: Wire) -> None:
     """A model may return a Turn, such as a stream gave, whatever the wire."""
     turn = Turn("done", wire="elsewhere")
     assert wire.decode(turn) is turn
+
+
+def with_odd(record: Any, **fields: Any) -> Any:
+    """A record with what its hints do not permit."""
+    for name, value in fields.items():
+        object.__setattr__(record, name, value)
+    return record
+
+
+def asking(**fields: Any) -> Any:
+    """A call with something odd."""
+    return with_odd(Call("c1", "add", '{"a": 1}'), **fields)
+
+
+@every_wire
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"text": None}, "text: it must be text, not None"),
+        ({"stop": None}, "stop: it must be text, not None"),
+        ({"usage": {"cost_usd": 1}}, "usage: it must be a Usage or None, not {'cost_usd': 1}"),
+        ({"usage": with_odd(Usage(), model=5)}, "usage.model: it must be text, not 5"),
+        ({"payload_text": {"a": 1}}, "payload_text: it must be text or None, not {'a': 1}"),
+        ({"payload_text": "{nope"}, "payload_text: it is no JSON"),
+        ({"payload_text": "{nope", "calls": (), "kind": "final"}, "payload_text: it is no JSON"),
+        ({"payload_text": "[" * 100_000}, "payload_text: it is no JSON"),
+        ({"wire": None, "fault": 5}, "wire: it must be text, not None; fault: it must be text, not 5"),
+        ({"calls": [asking()]}, "calls: it must be a tuple, not [Call("),
+        ({"calls": ("add",)}, "calls[0]: it must be a Call, not 'add'"),
+        ({"calls": (asking(), asking(id=5))}, "calls[1].id: it must be text, not 5"),
+        ({"calls": (asking(name=None),)}, "calls[0].name: it must be text, not None"),
+        ({"calls": (asking(name=" "),)}, "calls[0].name: it is blank"),
+        ({"calls": (asking(arguments_text={"a": 1}),)}, "calls[0].arguments_text: it must be text, not {'a': 1}"),
+    ],
+)
+def test_a_turn_as_is_that_could_not_be_kept_is_malformed(wire: Wire, fields: dict[str, Any], fault: str) -> None:
+    """As a reply of the wrong shape is; the fault names the fields, and what is right of the rest is kept."""
+    right: dict[str, Any] = {"text": "hm", "stop": "why", "usage": Usage(input_tokens=1)}
+    turn = wire.decode(with_odd(Turn(**right, calls=(asking(),)), **fields))
+    kept = {name: value for name, value in right.items() if name not in fields}
+    assert turn == Turn(**kept, wire=wire.name, fault=turn.fault)
+    assert turn.fault.startswith(fault)
+
+
+def test_a_call_without_an_id_in_a_turn_as_is_is_what_it_is_in_a_reply() -> None:
+    """Malformed where nobody makes ids up."""
+    turn = Turn(calls=(asking(), Call(" ", "add")))
+    assert PLAIN.decode(turn) == Turn(wire="plain", fault="calls[1].id: it is blank")
+    assert [wire.decode(turn) is turn for wire in PROVIDERS] == [True] * len(PROVIDERS)
+
+
+def test_a_turn_as_is_that_was_cut_is_cut_whatever_else_is_wrong() -> None:
+    """As a reply is."""
+    turn = Turn(calls=(Call("", ""),), stop="length", payload_text="{")
+    assert PLAIN.decode(turn) is turn
+    assert PLAIN.decode(with_odd(turn, text=None)).kind == "truncated"
+
+
+class Unlooked:
+    """What raises where it is asked for its class."""
+
+    @property  # type: ignore[misc]  # as a proxy has it
+    def __class__(self) -> Any:
+        raise LookupError
+
+
+@every_wire
+def test_a_turn_as_is_that_cannot_be_looked_at_is_malformed(wire: Wire) -> None:
+    """Reading it never raises."""
+    turn = wire.decode(with_odd(Turn("hm"), text=Unlooked()))
+    assert turn == Turn(wire=wire.name, fault="reply: reading it raises LookupError")
+
+
+@every_wire
+def test_a_turn_of_a_class_of_its_own_is_no_turn(wire: Wire) -> None:
+    """It could not be read back as what it is."""
+
+    class Own(Turn):
+        """A class made of it."""
+
+    turn = wire.decode(Own("hm"))
+    assert (turn.kind, turn.fault.partition(":")[0]) == ("malformed", "reply")
+
+
+@every_provider
+@pytest.mark.parametrize("payload", ["5", "{}", '"x"', '[{"type": 5}]', '{"parts": 5}', "two calls"])
+def test_a_turn_as_is_whose_payload_could_not_be_sent_back_is_malformed(wire: Wire, payload: str) -> None:
+    """What the provider would be sent is looked at when the turn comes, not when it is asked again."""
+    right = wire.decode(REPLIES[wire]("hm", 1, None))
+    other = wire.decode(REPLIES[wire]("hm", 2, None)).payload_text if payload == "two calls" else payload
+    turn = wire.decode(attrs.evolve(right, payload_text=other))
+    fault = f"payload_text: it is not what {wire.name} sends with these calls"
+    assert (turn.kind, turn.fault) == ("malformed", fault)
+    elsewhere = attrs.evolve(right, payload_text=other, wire="elsewhere")
+    assert [wire.decode(one) is one for one in (right, elsewhere)] == [True, True]
 
 
 @pytest.mark.parametrize("entry", [UserMessage("hi"), Note("hi")], ids=["user", "note"])

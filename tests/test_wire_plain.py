@@ -189,6 +189,16 @@ def test_usage() -> None:
     ]
 
 
+def test_usage_that_is_none_is_not_reported() -> None:
+    """Neither is one that could not be kept."""
+
+    class Own(Usage):
+        """A class made of it."""
+
+    given: list[Any] = [None, 5, [], Own(input_tokens=1), Usage(model=5)]  # type: ignore[arg-type]  # no text
+    assert [PLAIN.decode(CALL | {"usage": usage}).usage for usage in given] == [None] * 5
+
+
 def test_the_turn_of_another_wire_has_no_payload_here() -> None:
     """PLAIN sends text and calls whatever the payload holds, since its own turns have none."""
     said = Turn("hm", (Call("c1", "add"),), payload_text='{"a": 1}', wire="plain")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from types import UnionType
+from reprlib import Repr
+from types import MappingProxyType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Final as Constant
 
 import attrs
 
 from loopmachine import events, limits, records
+from loopmachine.definition import Definition
+from loopmachine.frozen import freeze, thaw
 from loopmachine.history import EventLog, History, Ids
+
+Kinds = Mapping[str, type[Any]]
 
 _RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -18,7 +25,22 @@ _RECORDS: dict[str, type[Any]] = {
     for kind in vars(module).values()
     if isinstance(kind, type) and attrs.has(kind)
 }
+_KINDS: Constant = frozenset(_RECORDS.values())
 _ENTRIES = (records.UserMessage, records.Exchange, records.Note, records.Final)
+_NONE: Kinds = MappingProxyType({})
+#: What may stand where, in words; anything else is called by the name of its class.
+_WORDS: Constant[dict[Any, str]] = {
+    str: "text",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a finite number",
+    type(None): "None",
+    records.Turn: "a Turn, which loop.replied(reply, at=...) makes of a reply",
+    records.CallResult: "a CallResult, which loop.perform(call) gives",
+}
+_PASSING: Constant[frozenset[Any]] = _KINDS | {str, bool, int, type(None)}
+_shown = Repr()
+_shown.maxstring = _shown.maxother = 80
 
 
 def plain(value: Any) -> Any:
@@ -39,28 +61,44 @@ def plain(value: Any) -> Any:
     return found
 
 
-def record(data: Any) -> Any:
-    """The record that ``plain`` made this data from; lists become tuples. Raises ValueError for what is no record."""
+def record(data: Any, own: Kinds = _NONE) -> Any:
+    """The record that ``plain`` made this data from; lists become tuples. Raises ValueError for what is no record.
+
+    ``own`` are the events of a user's own, by name. Fields that a record does not have are ignored.
+    """
     if isinstance(data, list):
-        return tuple(record(item) for item in data)
+        return tuple(record(item, own) for item in data)
     if not isinstance(data, dict):
         return data
     name = data.get("is")
     if name == "History":
-        return History(_all("History", record(data.get("items")), lambda one: isinstance(one, _ENTRIES)))
+        return History(_all("History", record(data.get("items"), own), lambda one: isinstance(one, _ENTRIES)))
     if name == "Ids":
-        return Ids(_all("Ids", record(data.get("items")), lambda one: isinstance(one, str)))
+        return Ids(_all("Ids", record(data.get("items"), own), lambda one: isinstance(one, str)))
     if name == "EventLog":
-        return EventLog(_all("EventLog", record(data.get("items")), lambda one: fits(one, tuple[Any, tuple[str, ...]])))
-    if not isinstance(name, str) or name not in _RECORDS:
-        raise ValueError(f"{name!r} is none of the records that can be restored: {', '.join(_RECORDS)}")
-    kind, fields = _RECORDS[name], {key: record(item) for key, item in data.items() if key != "is"}
-    for key, hint in hints(name).items():
-        if key in fields and not fits(fields[key], hint):
-            raise ValueError(f"{name}: {key} can't be {fields[key]!r}")
+        items = record(data.get("items"), own)
+        return EventLog(_all("EventLog", items, lambda one: fits(one, tuple[Any, tuple[str, ...]])))
+    kind: Any = _RECORDS.get(name) or own.get(name) if isinstance(name, str) else None
+    if kind is None:
+        known = ", ".join((*_RECORDS, *own))
+        raise ValueError(f"{name!r} is none of the records that can be restored: {known}")
+    return _made(kind, data, own)
+
+
+def _made(kind: Any, data: dict[str, Any], own: Kinds) -> Any:
+    name, declared, fields = kind.__name__, _declared(kind), [one for one in attrs.fields(kind) if one.init]
+    missing = [one.name for one in fields if one.default is attrs.NOTHING and one.name not in data]
+    if missing:
+        raise ValueError(f"{name} can't be restored: it has no {', '.join(missing)}")
+    given = {}
+    for field in fields:
+        if field.name in data:
+            given[field.alias] = value = record(data[field.name], own)
+            if not fits(value, declared[field.name]):
+                raise ValueError(f"{name}: {field.name} can't be {value!r}")
     try:
-        return kind(**fields)
-    except TypeError as wrong:
+        return kind(**given)
+    except TypeError as wrong:  # an event of a user's own has checks of its own
         raise ValueError(f"{name} can't be restored: {wrong}") from wrong
 
 
@@ -70,25 +108,125 @@ def _all(name: str, items: Any, right: Callable[[Any], bool]) -> tuple[Any, ...]
     return items
 
 
-@cache
+# --- of what types things are ---------------------------------------------------------------------------
+
+
 def hints(name: str) -> dict[str, Any]:
     """The types that the fields of a record are declared with."""
-    return get_type_hints(_RECORDS[name])
+    kind: Any = _RECORDS[name]
+    return _declared(kind)
+
+
+@cache
+def _declared(kind: Any) -> dict[str, Any]:
+    try:
+        told = get_type_hints(kind)
+    except Exception:  # an event of a user's own, in the words of a type checker
+        told = {}
+    return {field.name: told.get(field.name, Any) for field in attrs.fields(kind)}
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, Any, frozenset[Any]], ...]:
+    """The fields of a record, each with its type and the classes that need no closer look. Anything else has none."""
+    declared = _declared(kind) if attrs.has(kind) else {}
+    if issubclass(kind, events.Event):
+        declared = {name: hint for name, hint in declared.items() if name != "at"}  # which the machine looks at
+    return tuple((name, hint, _passing(hint)) for name, hint in declared.items())
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """What a union is of, else the type itself."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+@cache
+def _passing(hint: Any) -> frozenset[Any]:
+    """The classes of which any value fits, but for what is in a record."""
+    return _PASSING.intersection(_members(hint))
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the type that a field of a record is declared with."""
+    """Whether a value is of the type that a field is declared with. What only a type checker can tell always is."""
+    if isinstance(hint, type):
+        if hint in (int, float):
+            return isinstance(value, int | hint) and not isinstance(value, bool) and -math.inf < value < math.inf
+        if hint in _KINDS:  # a class made of it would not be read back as what it is
+            return type(value) is hint
+        return hint is Any or isinstance(value, hint)
     origin, members = get_origin(hint), get_args(hint)
-    if hint is Any or origin is Callable:
-        return hint is Any
     if origin in (Union, UnionType):
         return any(fits(value, one) for one in members)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
-        if members[-1] is Ellipsis:
+        if members[-1:] == (Ellipsis,):
             return all(fits(one, members[0]) for one in value)
         return len(value) == len(members) and all(map(fits, value, members))
-    if hint in (int, float):
-        return isinstance(value, int | hint) and not isinstance(value, bool)
-    return isinstance(value, hint)
+    return not isinstance(origin, type) or isinstance(value, origin)
+
+
+def in_words(hint: Any) -> str:
+    """What fits a type, for a sentence."""
+    return " or ".join(
+        _WORDS.get(one) or f"{'an' if one.__name__[0] in 'AEIO' else 'a'} {one.__name__}" for one in _members(hint)
+    )
+
+
+def must_be(name: str, value: object, hint: Any, words: str = "") -> None:
+    """Refuse an argument that is not of its type. TypeError, which names it and says what would have been right."""
+    if type(value) is not hint and not fits(value, hint):
+        raise TypeError(f"{name} must be {words or in_words(hint)}, not {_shown.repr(value)}")
+
+
+def misfits(value: Any, hint: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """All of a value that is not of the type it is declared with, in records and tuples, too.
+
+    Of each the path, and what would have been right.
+    """
+    kind: Any = type(value)
+    if kind not in _passing(hint):
+        if get_origin(hint) is tuple and isinstance(value, tuple) and get_args(hint)[-1:] == (Ellipsis,):
+            for place, one in enumerate(value):
+                yield from misfits(one, get_args(hint)[0], f"{path}[{place}]")
+            return
+        if not fits(value, hint):
+            yield path, f"must be {in_words(hint)}, not {_shown.repr(value)}"
+            return
+    for name, declared, passing in _fields(kind):
+        held = getattr(value, name)
+        if type(held) not in passing or type(held) in _KINDS:
+            yield from misfits(held, declared, f"{path}.{name}" if path else name)
+
+
+# --- events ---------------------------------------------------------------------------------------------
+
+
+def own_events(definition: Definition) -> Kinds:
+    """The events that the rows of a definition name and this library does not have."""
+    named = {row.event_name: row.event for _, _, row in definition.all_rows() if row.event and attrs.has(row.event)}
+    return {name: kind for name, kind in named.items() if name not in _RECORDS}
+
+
+def check_event(event: Any, definition: Definition) -> None:
+    """Refuse an event that could not be read back from JSON. TypeError, which says all that is wrong with it."""
+    kind = type(event)
+    wrong = [f"{path} {said}" for path, said in misfits(event, kind if kind in _KINDS else object)]
+    if wrong:
+        raise TypeError(f"{kind.__name__}: {'; '.join(wrong)}")
+    if kind not in _KINDS and any(row.event_name == kind.__name__ for _, _, row in definition.all_rows()):
+        _check_own(event, own_events(definition))
+
+
+def _check_own(event: Any, own: Kinds) -> None:
+    try:
+        again = record(thaw(freeze(plain(event))), own)
+        why = "" if again == event else f"it would be {_shown.repr(again)}"
+    except (TypeError, ValueError, RecursionError) as error:
+        why = str(error)
+    if why:
+        raise TypeError(
+            f"{type(event).__name__} must be the same once it was written as JSON and read: an attrs class named in a "
+            "row, whose fields hold text, finite numbers, True, False, None, records of this library, or tuples of "
+            f"these; {why}"
+        )

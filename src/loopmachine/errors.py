@@ -41,11 +41,21 @@ class ReplayDiverged(LoopError):
         super().__init__(f"event {place}, {what}, does not fit: the record has {expected}, this definition gives {got}")
 
 
+def check_pause(who: str, seconds: object) -> None:
+    """Refuse a pause that can't be one: TypeError for what is no number, ValueError for one that is none of seconds."""
+    said = f"{who}: retry_after must be finite seconds from 0 on or None, not {seconds!r}"
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        if not 0 <= seconds < math.inf:
+            raise ValueError(said)
+    elif seconds is not None:
+        raise TypeError(said)
+
+
 class ModelError(LoopError):
     """Raised by a model callable to say what failed and whether asking again may help.
 
     ``code`` is a short name such as ``"rate_limit"``; ``retry_after`` is in seconds. ``timed_out``: it was given up at
-    the run's deadline, which ends the run ``time_budget``.
+    the run's deadline, which ends the run ``time_budget``. Raises TypeError or ValueError for what can't be so.
     """
 
     def __init__(
@@ -57,8 +67,10 @@ class ModelError(LoopError):
         retry_after: float | None = None,
         timed_out: bool = False,
     ) -> None:
-        if retry_after is not None and not 0 <= retry_after < math.inf:
-            raise ValueError(f"ModelError: retry_after must be finite seconds from 0 on or None, not {retry_after!r}")
+        for name, value in (("retryable", retryable), ("timed_out", timed_out)):
+            if not isinstance(value, bool):
+                raise TypeError(f"ModelError: {name} must be True or False, not {value!r}")
+        check_pause("ModelError", retry_after)
         self.code = str(code)
         self.message = str(message)
         self.retryable = retryable

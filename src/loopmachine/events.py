@@ -5,22 +5,32 @@ Events carry facts, the machine decides. They are frozen and JSON-shaped.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import attrs
 
+from loopmachine.errors import check_pause
 from loopmachine.limits import Budget, Usage
 from loopmachine.records import CallResult, Decision, Resolution, Turn
 
+T = TypeVar("T")
+
+
+def _all(kind: type[T], words: Iterable[T], field: str) -> tuple[T, ...]:
+    """The words, where nobody can change them."""
+    said = tuple(words) if isinstance(words, Iterable) else words
+    if not isinstance(said, tuple) or not all(isinstance(one, kind) for one in said):
+        raise TypeError(f"{field} must be a list of {kind.__name__}s, not {said!r}")
+    return said
+
 
 def _decisions(words: Iterable[Decision]) -> tuple[Decision, ...]:
-    return tuple(words)
+    return _all(Decision, words, "ApprovalGiven: decisions")
 
 
 def _resolutions(words: Iterable[Resolution]) -> tuple[Resolution, ...]:
-    return tuple(words)
+    return _all(Resolution, words, "CallsResolved: resolutions")
 
 
 class Event:
@@ -77,8 +87,7 @@ class ModelFailed(Event):
 
     @retry_after.validator
     def _finite(self, _: object, value: float | None) -> None:
-        if value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"ModelFailed: retry_after must be finite seconds from 0 on or None, not {value!r}")
+        check_pause("ModelFailed", value)
 
 
 @attrs.frozen
@@ -103,6 +112,10 @@ class CallReturned(Event):
     at: float = attrs.field(kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.result, CallResult):
+            raise TypeError(
+                f"CallReturned: result must be a CallResult, which loop.perform(call) gives, not {self.result!r}"
+            )
         if self.usage is None and self.result.usage is not None:
             object.__setattr__(self, "usage", self.result.usage)
 

@@ -10,29 +10,28 @@ from typing import Any, Self
 
 import attrs
 
-from loopmachine import codec, notices, rules
+from loopmachine import envelope, notices, rules
 from loopmachine.bills import Bills
+from loopmachine.codec import check_event, misfits, must_be
 from loopmachine.definition import Definition
 from loopmachine.errors import ModelError
 from loopmachine.events import Event, ModelFailed, ModelReplied
-from loopmachine.frozen import freeze, thaw
+from loopmachine.frozen import freeze
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Spend, Usage
 from loopmachine.machine import Advance, engine, outstanding, replay
-from loopmachine.records import Call, CallResult, Exchange, Snapshot, Turn, UserMessage
+from loopmachine.records import Call, CallResult, Exchange, Final, Note, Snapshot, Turn, UserMessage
 from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CallToken, Context, Toolbox
+from loopmachine.tools.toolbox import ErrorText
 from loopmachine.tools.words import said_by
-from loopmachine.wire import PLAIN, WIRES, Encoding, Messages, Wire
+from loopmachine.wire import PLAIN, Encoding, Messages, Wire
 from loopmachine.wire.given import opened
-
-FORMAT = 1  #: of the JSON that ``to_json`` writes
 
 Price = Callable[[Usage], float | None]
 Prompt = str | Sequence[Any]  #: text, or messages in the shape of the wire
-ErrorText = str | Callable[[Exception], str]
 
 
 class Loop:
@@ -62,11 +61,11 @@ class Loop:
         chosen = Policy() if policy is None else policy
         limits = Budget() if budget is None else budget
         for name, value, kind in (("policy", chosen, Policy), ("budget", limits, Budget), ("wire", wire, Wire)):
-            _must_be(name, value, kind)
+            must_be(name, value, kind)
         error_text = chosen.error_text
         if callable(error_text):  # which is no part of a snapshot
             chosen = attrs.evolve(chosen, error_text="message")
-        _must_be("definition", definition, Definition)
+        must_be("definition", definition, Definition)
         prompt, history, system = opened(wire, prompt, history, system, chosen.repeated_id)
         start = _start(prompt, history, definition.initial, at).but(budget=limits, policy=chosen)
         self._assemble(start, tools, error_text, wire, system, context, price, cancel, definition)
@@ -83,8 +82,9 @@ class Loop:
         cancel: Any,
         definition: Definition,
     ) -> None:
-        _must_be("tools", tools, Iterable)
-        _must_be("system", system, str | None)
+        must_be("tools", tools, Iterable, "an iterable of tools")
+        if system is not None:
+            must_be("system", system, str, "text or None")
         for name, value in (("price", price), ("cancel", cancel)):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable or None, not {value!r}")
@@ -127,8 +127,14 @@ class Loop:
     def send(self, event: Event) -> Advance:
         """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit.
 
-        RuntimeError while a host drives this loop: a run under way is told to stop with its CancelToken.
+        TypeError, which lists it all, for an event that holds what is not of the types of its fields. RuntimeError
+        while a host drives this loop: a run under way is told to stop with its CancelToken.
         """
+        check_event(event, self.definition)
+        return self._told(event)
+
+    def _told(self, event: Event) -> Advance:
+        """``send`` for what was made of the right types here."""
         if self.driven:
             raise RuntimeError("a host is driving this loop and tells it what happens; to stop it, use cancel=")
         return self.shown(event)
@@ -172,7 +178,7 @@ class Loop:
 
     def replied(self, reply: Any, *, at: float) -> Advance:
         """Tell the machine what the model replied, in the wire's shape. A reply of no shape is a malformed turn."""
-        return self.send(ModelReplied(self.turn(reply), at=at))
+        return self._told(ModelReplied(self.turn(reply), at=at))
 
     def turn(self, reply: Any) -> Turn:
         """What a reply brings in this step: decoded, priced, its calls prepared for the machine."""
@@ -235,17 +241,7 @@ class Loop:
 
     def to_json(self) -> str:
         """The whole run as text: how it began, every event, and the rows taken. Callables are no part of it."""
-        return freeze(
-            {
-                "format": FORMAT,
-                "wire": self.wire.name,
-                "system": self.system,
-                "error_text": "callable" if callable(self.error_text) else self.error_text,
-                "start": codec.plain(self._start),
-                "events": [codec.plain(event) for event in self.snapshot.events],
-                "rows": list(self.snapshot.rows),
-            }
-        )
+        return envelope.write(self._start, self.snapshot, self.wire, self.system, self.error_text)
 
     @classmethod
     def from_json(
@@ -265,15 +261,13 @@ class Loop:
         Unknown fields of the text are ignored. Raises ValueError for text that is no such run or of a newer
         format, ReplayDiverged where this definition does not take the events as they were taken.
         """
-        _must_be("definition", definition, Definition)
-        data = _envelope(text)
-        start, system = data["start"], data["system"]
-        if start.state not in definition.states:
-            raise ValueError(f"{_NO_RUN}: it begins in {start.state!r}, which is no state of this definition")
-        known, said = _wire(data["wire"], wire), _error_text(data["error_text"], error_text)
+        must_be("definition", definition, Definition)
+        data = envelope.read(text, definition)
+        known = envelope.wire_of(data["wire"], wire)
+        said = envelope.error_text_of(data["error_text"], error_text)
         loop = cls.__new__(cls)
-        loop._assemble(start, tools, said, known, system, context, price, cancel, definition)
-        loop.snapshot = replay(definition, start, data["events"], data["rows"])
+        loop._assemble(data["start"], tools, said, known, data["system"], context, price, cancel, definition)
+        loop.snapshot = replay(definition, data["start"], data["events"], data["rows"])
         loop.waiting = outstanding(definition, loop.snapshot)
         return loop
 
@@ -322,6 +316,8 @@ def _start(prompt: Any, history: History | None, initial: str, at: float) -> Sna
     said = History() if history is None else history
     if not isinstance(said, History):
         raise TypeError(f"history must be a History, such as result.history, not {type(said).__name__}")
+    if wrong := [f"{path} {what}" for path, what in misfits(tuple(said.entries), _ENTRIES, "entries")]:
+        raise TypeError(f"history: {'; '.join(wrong)}")
     if prompt is None:
         if not said.entries:
             raise ValueError("a run needs a prompt, or a history to go on from")
@@ -337,60 +333,5 @@ def _start(prompt: Any, history: History | None, initial: str, at: float) -> Sna
     return Snapshot(state=initial, clock=at, since=at, history=said, handed_in=len(said.entries), ids=ids)
 
 
-def _must_be(name: str, value: object, kind: Any) -> None:
-    if not isinstance(value, kind):
-        what = getattr(kind, "__name__", kind)
-        raise TypeError(f"{name} must be a {what}, not {value!r}")
-
-
+_ENTRIES = tuple[UserMessage | Exchange | Note | Final, ...]  #: of a history
 _NOBODYS = Context()  #: for a tool that does not look at it
-_NO_RUN = "this is no run that to_json wrote"
-
-
-def _envelope(text: str) -> dict[str, Any]:
-    """The parts of a run, the start and the events as records. Raises ValueError."""
-    _must_be("text", text, str)
-    try:
-        data: dict[str, Any] = thaw(text)
-    except (ValueError, RecursionError) as wrong:
-        raise ValueError(f"{_NO_RUN}: it is not JSON: {wrong}") from wrong
-    form = data.get("format") if isinstance(data, dict) else None
-    if not isinstance(form, int) or isinstance(form, bool) or form < 1:
-        raise ValueError(f"{_NO_RUN}: it names no format")
-    if form > FORMAT:
-        raise ValueError(
-            f"this run is in format {form}, which a newer loopmachine wrote; this one reads format {FORMAT}"
-        )
-    missing = {"wire", "system", "error_text", "start", "events", "rows"} - data.keys()
-    if missing:
-        raise ValueError(f"{_NO_RUN}: it has no {', '.join(sorted(missing))}")
-    try:
-        data["start"], data["events"] = codec.record(data["start"]), codec.record(data["events"])
-    except RecursionError as wrong:
-        raise ValueError(f"{_NO_RUN}: it is too deep") from wrong
-    right = {
-        "wire": isinstance(data["wire"], str),
-        "system": isinstance(data["system"], str | None),
-        "start": type(data["start"]) is Snapshot,
-        "events": isinstance(data["events"], tuple) and all(isinstance(one, Event) for one in data["events"]),
-        "rows": isinstance(data["rows"], list) and all(isinstance(one, str) for one in data["rows"]),
-    }
-    wrong_parts = [part for part, holds in right.items() if not holds]
-    if wrong_parts:
-        raise ValueError(f"{_NO_RUN}: {', '.join(wrong_parts)} can't be what is written there")
-    return data
-
-
-def _wire(name: str, given: Wire | None) -> Wire:
-    if given is not None:
-        _must_be("wire", given, Wire)
-    known = WIRES.get(name) if given is None else given
-    if known is None or known.name != name:
-        raise ValueError(f"wire: this run speaks {name!r}; give that one as wire=, not {given!r}")
-    return known
-
-
-def _error_text(written: str, given: ErrorText | None) -> ErrorText:
-    if given is None and written == "callable":
-        raise ValueError("error_text: this run's policy has a callable; give it again as error_text=")
-    return Policy(error_text=written if given is None else given).error_text

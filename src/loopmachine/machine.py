@@ -265,10 +265,6 @@ def advance(definition: Definition, snapshot: Any, event: Any) -> Advance:
     return Advance(after, after.log.latest, event, asked, asking)
 
 
-def step(machine: Any, definition: Definition, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Any:
-    return engine(definition).take(snapshot, event, asked)[0]
-
-
 def refusal(asked: tuple[Any, ...], event: Any) -> str:
     """Why an event answers nothing that was asked; blank where it may be taken."""
     kind = type(event)

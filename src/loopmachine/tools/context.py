@@ -11,6 +11,7 @@ from typing import Final as Constant
 
 import attrs
 
+from loopmachine.codec import misfits, must_be
 from loopmachine.limits import Budget, Spend, Usage
 from loopmachine.records import Call
 
@@ -30,8 +31,9 @@ class CancelToken:
     def cancel(self, reason: str = "") -> None:
         """Cancel, and call the subscribed once each. If some raise, the others are called all the same.
 
-        Raises an ExceptionGroup of what they raised.
+        Raises an ExceptionGroup of what they raised; TypeError, and cancels nothing, for a reason that is no text.
         """
+        must_be("reason", reason, str)
         with self._lock:
             if self._told:
                 return
@@ -229,7 +231,7 @@ class Context:
         gets its result, whatever that is: the tool may raise, or be cut short. What is told after that is not.
         Raises TypeError for what is no Usage.
         """
-        if not isinstance(usage, Usage):
+        if any(misfits(usage, Usage)):
             raise TypeError(f"add_usage takes a Usage, not {usage!r}")
         if self._bill is not None:
             self._bill(self.call, usage)

@@ -9,14 +9,15 @@ from typing import Final as Constant
 
 import attrs
 
+from loopmachine.codec import misfits
 from loopmachine.frozen import thaw
 from loopmachine.history import Entry, History
-from loopmachine.kinds import MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
+from loopmachine.kinds import CALLS, FINAL, MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.rules import free_id
 from loopmachine.wire import given
-from loopmachine.wire.fields import Asked, Unreadable, as_asked, sent_text
+from loopmachine.wire.fields import Asked, Unreadable, as_asked, filled, sent_text
 from loopmachine.wire.framing import Chunk, Reader
 from loopmachine.wire.stream import Accumulator, Replies
 
@@ -39,6 +40,7 @@ class Wire(ABC):
     name: ClassVar[str]
     #: Servers refuse a history with calls that comes without the tools: to offer none, send tool choice "none".
     needs_schemas: ClassVar[bool] = False
+    needs_ids: ClassVar[bool] = False  #: a call without an id is malformed, and gets none made up
 
     def __repr__(self) -> str:
         return f"<wire {self.name}>"
@@ -78,19 +80,19 @@ class Wire(ABC):
         return schemas
 
     def decode(self, reply: object, calls: Callable[[tuple[Asked, ...]], tuple[Call, ...]] = as_asked) -> Turn:
-        """The turn that a reply brings; a Turn is taken as it is.
+        """The turn that a reply brings; a Turn is taken as it is, unless it is none that a reply could bring.
 
         Never raises an Exception: a reply that can't be read is a malformed turn whose ``fault`` begins with the
         field. Usage and stop reason are read first; after an abort reason no call is looked at. ``calls`` makes
         the calls of what is asked for, each given as its id, name and arguments text.
         """
+        if type(reply) is Turn:
+            return self._as_is(reply)
         text, stop, fault = "", "", ""
         usage: Usage | None = None
         payload: str | None = None
         asked: tuple[Asked, ...] = ()
         try:
-            if isinstance(reply, Turn):
-                return reply
             body = self._body(reply)
             usage = self._usage(body)
             stop = self._stop(body)
@@ -107,6 +109,33 @@ class Wire(ABC):
         except Exception as error:
             fault = f"reply: reading it raises {type(error).__name__}"
         return Turn(text, calls(asked) if asked else (), stop, usage, payload, self.name, fault)
+
+    def _as_is(self, turn: Turn) -> Turn:
+        """A turn that a model made, or a malformed one where it is not of its types or can't be sent back."""
+        kept: dict[str, Any] = {}
+        try:
+            wrong = dict(misfits(turn, Turn))
+            fault = "; ".join(f"{path}: it {said}" for path, said in wrong.items())
+            misfit = {path.partition(".")[0] for path in wrong}
+            kept = {field: getattr(turn, field) for field in ("text", "stop", "usage") if field not in misfit}
+            if not fault and turn.kind in (CALLS, FINAL):
+                self._check_sendable(turn)
+        except Unreadable as unreadable:
+            fault = str(unreadable)
+        except Exception as error:
+            fault = f"reply: reading it raises {type(error).__name__}"
+        return Turn(**kept, wire=self.name, fault=fault) if fault else turn
+
+    def _check_sendable(self, turn: Turn) -> None:
+        """Unreadable where a history could not be sent that holds the turn."""
+        for place, call in enumerate(turn.calls):
+            filled(call.name, f"calls[{place}].name")
+            if self.needs_ids:
+                filled(call.id, f"calls[{place}].id")
+        try:
+            thaw(turn.payload_text or "{}")
+        except (ValueError, RecursionError):
+            raise Unreadable("payload_text: it is no JSON") from None
 
     def read(self, byte_chunks: Iterable[bytes]) -> Iterator[Chunk]:
         """The decoded chunks of a body, however the network cut it. For clients that push bytes there is ``Reader``."""
@@ -232,6 +261,13 @@ class ProviderWire(Wire):
                 said = self._said(entry.turn)
                 return [*said, *self._answered(entry, said)]
         raise TypeError(f"a history holds user messages, exchanges, notes and finals, not {type(entry).__name__}")
+
+    def _check_sendable(self, turn: Turn) -> None:
+        super()._check_sendable(turn)
+        try:
+            self._said(turn)
+        except Exception:
+            raise Unreadable(f"payload_text: it is not what {self.name} sends with these calls") from None
 
     def _heard(self, text: str) -> dict[str, Any]:
         """The user's message."""

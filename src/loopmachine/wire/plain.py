@@ -7,6 +7,7 @@ from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
+from loopmachine.codec import misfits
 from loopmachine.frozen import freeze
 from loopmachine.history import Entry
 from loopmachine.limits import Usage
@@ -42,6 +43,7 @@ class Plain(Wire):
     """Messages and replies with a ``kind``, as a History iterates them. A turn has no payload here."""
 
     name = "plain"
+    needs_ids = True
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
         text = system_sent(system)
@@ -95,7 +97,7 @@ class Plain(Wire):
 
     def _usage(self, body: Mapping[str, Any]) -> Usage | None:
         usage = body.get("usage")
-        if usage is None or isinstance(usage, Usage):
+        if usage is None or (isinstance(usage, Usage) and not any(misfits(usage, Usage))):
             return usage
         return _usage(usage) if isinstance(usage, Mapping) else None
 
