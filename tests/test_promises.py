@@ -26,7 +26,7 @@ from loopmachine.requests import AskModel, PollCancel, StartCalls
 from loopmachine.review.account import seal
 from loopmachine.review.answers import most_answers
 from loopmachine.review.moves import Move, moves
-from loopmachine.review.promises import PROMISES, broken
+from loopmachine.review.promises import PROMISES, SUBJECTS, broken
 from loopmachine.table import TOOL_LOOP
 from tests.facts import (
     INVALID,
@@ -611,6 +611,20 @@ def test_without_the_fault_nothing_is_broken(
     assert found == [{}] * max(1, len(found))
 
 
+@pytest.mark.parametrize(("name", "definition", "start", "events", "sentence"), PLANTS.values(), ids=PLANTS)
+def test_what_speaks_of_calls_or_the_history_is_broken_only_by_moves_that_have_to_do_with_them(
+    name: str, definition: Definition, start: Snapshot, events: tuple[Event, ...], sentence: str
+) -> None:
+    """Whatever is wrong with a table, a promise need not be asked about a move that leaves its subjects alone."""
+    silent = [
+        promise(move)
+        for move in moves(definition, start, events)
+        for promise, subjects in SUBJECTS.items()
+        if not any(getattr(move, subject) for subject in subjects)
+    ]
+    assert silent == [None] * len(silent)
+
+
 def test_each_promise_has_a_fault_that_breaks_it() -> None:
     """No promise holds whatever is done; I11 is broken by a test of its own."""
     assert [*PROMISES] == [f"I{number}" for number in range(1, 14)]
@@ -669,6 +683,26 @@ def test_an_event_of_ones_own_says_nothing_about_the_run() -> None:
     definition = TOOL_LOOP.with_row("checking_cancel", Row(Nudged, "checking_cancel"), at=1)
     walk = list(moves(definition, begun(), (Nudged(at=2.0), polled(at=3.0))))
     assert ([broken(move) for move in walk], walk[-1].told.seconds) == ([{}, {}], 3.0)
+
+
+@pytest.mark.parametrize(("off", "found"), [(1e-9, set()), (1e-3, {"I2"})])
+def test_times_may_be_added_up_in_another_way(off: float, found: set[str]) -> None:
+    """Seconds that differ by less than a clock shows break nothing, by more they break I2."""
+
+    def hear(snapshot: Snapshot, event: Event) -> Snapshot:
+        """Hear it, and take the beginning for a little later."""
+        return updates.hear(snapshot, event).but(since=off)
+
+    (move,) = moves(attrs.evolve(TOOL_LOOP, hear=hear), begun(), (polled(at=2.0),))
+    assert {*broken(move)} == found
+
+
+def test_what_the_machine_answers_later_stands_beside_what_it_answered_before() -> None:
+    """One call can't run and is answered at once, one is closed by a cancel meanwhile: both results stand."""
+    calls = (call(**INVALID), call(1), call(2))
+    *_, last = moves(TOOL_LOOP, begun(policy=Policy(max_parallel=1)), (*step(*calls), cancel()))
+    outcomes = [fate.result and fate.result.outcome for fate in last.told.fates]
+    assert outcomes == ["invalid_arguments", None, "not_started"]
 
 
 def test_the_most_answers_are_nearly_taken() -> None:

@@ -125,7 +125,7 @@ class Played(RuleBasedStateMachine):
 
     def saw(self, before: Snapshot, advanced: Advance, eager: bool) -> None:
         """Every promise holds; then all that players are handed is spoiled."""
-        move = Move(self.loop.definition, before, advanced, self.account)
+        move = Move.of(self.loop.definition, before, advanced, self.account)
         assert broken(move) == {}
         self.account = move.told
         self.answers += advanced.event.answers

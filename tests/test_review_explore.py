@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 import attrs
+import pytest
 
 from loopmachine import guards, updates
 from loopmachine.history import EventLog
@@ -17,9 +18,10 @@ from loopmachine.limits import Budget, Policy
 from loopmachine.machine import live
 from loopmachine.records import Snapshot
 from loopmachine.review.explore import Walk
+from loopmachine.review.promises import PROMISES
 from loopmachine.review.world import World
 from loopmachine.table import TOOL_LOOP
-from tests.test_promises import asking, never, planted
+from tests.test_promises import admit_all, append_too_little, asking, never, planted, rewrite, rosy
 
 #: One step, and turns of one call and of two.
 TINY = World(Budget(max_steps=1), Policy(), batches=(("once",), ("read", "alone")))
@@ -64,6 +66,7 @@ DIGEST = """
 import hashlib
 from loopmachine.review.account import seal
 from loopmachine.review.explore import Walk
+from loopmachine.review.promises import PROMISES
 from loopmachine.table import TOOL_LOOP
 from tests.test_review_explore import TINY
 
@@ -115,6 +118,26 @@ def test_the_first_path_to_a_broken_promise_is_a_shortest_one() -> None:
     assert broken(blind) == [
         ("I5", "a cancel was observed, and the snapshot says otherwise", ["checking_cancel/2", "checking_budget/7"])
     ]
+
+
+@pytest.mark.parametrize(
+    ("promise", "row_id", "update"),
+    [
+        ("I3", "collecting/3", append_too_little),
+        ("I3", "collecting/3", None),
+        ("I4", "dispatching/5", updates.requeue_lost),
+        ("I7", "collecting/3", rewrite),
+        ("I10", "dispatching/2", rosy(updates.record)),
+        ("I12", "admitting/10", admit_all),
+    ],
+)
+def test_what_speaks_of_calls_or_the_history_is_asked_where_a_move_has_to_do_with_them(
+    promise: str, row_id: str, update: Any
+) -> None:
+    """Each of these promises, asked alone, is found broken."""
+    faulty, two = planted(row_id, update=update), attrs.evolve(TINY, budget=Budget(max_steps=2))
+    found = broken(faulty, two, promises={promise: PROMISES[promise]}, looks=0)
+    assert [name for name, *_ in found] == [promise]
 
 
 def test_an_answer_that_is_refused_breaks_i8() -> None:

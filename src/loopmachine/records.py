@@ -47,7 +47,7 @@ class Record:
     def but(self, /, **changes: Any) -> Self:
         """This record with other values in the fields named. Validators and defaults are not run again."""
         fields = self.__dict__
-        changed = fields | changes
+        changed = {**fields, **changes}
         if len(changed) != len(fields):
             raise TypeError(f"{type(self).__name__} has no field {', '.join(changes.keys() - fields.keys())}")
         new = _blank(self.__class__)

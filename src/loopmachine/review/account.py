@@ -27,7 +27,6 @@ from loopmachine.events import (
 from loopmachine.history import History, Ids
 from loopmachine.kinds import MALFORMED, TRUNCATED
 from loopmachine.limits import Budget, Policy, Usage
-from loopmachine.machine import Advance
 from loopmachine.records import Call, CallResult, Decision, Exchange, Record, Snapshot, Turn
 from loopmachine.requests import AskApproval, ResolveCalls
 from loopmachine.review.shown import Shown
@@ -182,12 +181,11 @@ class Account(Record):
 
     # --- how it grows -------------------------------------------------------------------------------------
 
-    def heard(self, advance: Advance) -> Account:
-        """This account and what the event says."""
-        event = advance.event
+    def heard(self, event: Any, asked: tuple[Any, ...]) -> Account:
+        """This account and what the event says, which was told while that was asked for."""
         changes = _HEARD.get(type(event), _nothing)(self, event)
         if event.at != self.clock:
-            changes |= _timed(self, advance.asked, event)
+            _timed(changes, self, asked, event)
         return self.but(**changes) if changes else self
 
     def admitting(self, shown: Shown) -> Account:
@@ -196,6 +194,8 @@ class Account(Record):
 
     def following(self, model: bool, calls: tuple[Call, ...], shown: Shown, after: Snapshot) -> Account:
         """This account, with what is asked for, the results that the calls got, and the exchange they are in."""
+        if not (model or calls or shown.results or shown.exchanges or self.seal):
+            return self
         changes: dict[str, Any] = {}
         fates, last, alike = self.fates, self.last, self.alike
         if model:
@@ -260,13 +260,13 @@ def same(one: Exchange, other: Exchange) -> bool:
 _WAITS: Constant = (AskApproval, ResolveCalls)
 
 
-def _timed(account: Account, asked: tuple[Any, ...], event: Any) -> dict[str, Any]:
+def _timed(changes: dict[str, Any], account: Account, asked: tuple[Any, ...], event: Any) -> None:
     """The time that passed. A wait does not count; the clock of the next host may have begun anywhere."""
-    at, clock, resumed = event.at, account.clock, type(event) is Resumed
-    if resumed or (asked and type(asked[0]) in _WAITS):
-        waited = at - clock if resumed else max(at - clock, 0.0)
-        return {"clock": clock + waited, "since": account.since + waited}
-    return {"clock": max(at, clock)}
+    passed, resumed = event.at - account.clock, type(event) is Resumed
+    if passed > 0 or resumed:
+        changes["clock"] = event.at
+        if resumed or (asked and type(asked[0]) in _WAITS):
+            changes["since"] = account.since + passed
 
 
 def _nothing(account: Account, event: Any) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def _nothing(account: Account, event: Any) -> dict[str, Any]:
 
 
 def _cancelled(account: Account, event: CancelPolled | CancelRequested) -> dict[str, Any]:
-    return {"cancelled": True} if event.cancelled else {}
+    return {"cancelled": True} if event.cancelled and not account.cancelled else {}
 
 
 def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
@@ -373,6 +373,8 @@ def _changed(fates: Fates, keys: Container[tuple[int, int]], change: Callable[[F
 
 
 def _settled(fates: Fates, found: Mapping[tuple[int, int], CallResult]) -> Fates:
+    if all(fate.result or fate.call.key not in found for fate in fates):
+        return fates  # most often the results are those that were there before
     settled = [
         fate if fate.result or fate.call.key not in found else fate.but(result=found[fate.call.key]) for fate in fates
     ]

@@ -38,7 +38,7 @@ def left(state: State, snapshot: Snapshot) -> int:
     for flight in flights:
         answers += _left(flight)
     if not flights and turn is not None and turn.kind == CALLS:
-        decided = {(word.step, word.place) for word in snapshot.decisions}
+        decided = [(word.step, word.place) for word in snapshot.decisions] if snapshot.decisions else ()
         for call in turn.calls:
             answers += PER_CALL - 2 if not call.needs_approval or call.key in decided else PER_CALL
     return answers

@@ -12,6 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import attrs
@@ -20,13 +21,13 @@ from loopmachine.definition import Definition
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import Event
 from loopmachine.history import EventLog
-from loopmachine.machine import Advance, live, outstanding, step
+from loopmachine.machine import engine, outstanding
 from loopmachine.records import Snapshot
 from loopmachine.review.account import Account, seal
 from loopmachine.review.answers import left
 from loopmachine.review.moves import Move
 from loopmachine.review.order import Orders
-from loopmachine.review.promises import PROMISES, Promise
+from loopmachine.review.promises import PROMISES, SUBJECTS, Promise
 from loopmachine.review.stock import Stock
 from loopmachine.review.world import World
 
@@ -89,16 +90,16 @@ class Walk:
     broken: list[Broken] = attrs.field(factory=list)
     whole: bool = False  #: every rest was left on every event
     orders: Orders = attrs.field(init=False)
-    _always: list[Promise] = attrs.field(init=False)
-    _when_new: list[Promise] = attrs.field(init=False)
+    #: The promises that a move can break, by whether it leads to a new rest and what it has to do with.
+    _breakable: dict[tuple[bool, bool, bool], list[Promise]] = attrs.field(init=False)
     _stock: Stock = attrs.field(init=False)
     _seen: set[tuple[Any, ...]] = attrs.field(factory=set)
     _todo: deque[Place] = attrs.field(factory=deque)
     _chance: random.Random = attrs.field(factory=lambda: random.Random(0))
 
     def __attrs_post_init__(self) -> None:
-        self._always = [promise for name, promise in self.promises.items() if name not in ELSEWHERE]
-        self._when_new = self._always + [promise for name, promise in self.promises.items() if name == "I9"]
+        either = (False, True)
+        self._breakable = {(new, *of): self._broken_by(new, *of) for new in either for of in product(either, either)}
         self.orders = Orders(self.definition)
         self._stock = Stock(self.definition)
 
@@ -111,7 +112,10 @@ class Walk:
         """Explore to the end or the first promise that is broken; or until so many advances or seconds are used."""
         until = time.monotonic() + seconds
         most = math.inf if advances is None else advances
-        self._reach(self._start())
+        start = self._start()
+        self._seen.add(start.key)
+        self._todo.append(start)
+        self.snapshots += 1
         with _without_collections():
             while self._todo and not self.broken:
                 if self.advances >= most or time.monotonic() >= until:
@@ -127,42 +131,57 @@ class Walk:
         answers = left(definition.states[start.state], start)
         return Place(start, Account.of(start), answers, outstanding(definition, start), self.world.key(start))
 
-    def _reach(self, place: Place) -> None:
-        self._seen.add(place.key)
-        self.snapshots += 1
-        if place.asked:
-            self._todo.append(place)
-        else:
-            self.statuses.add(place.snapshot.state)
-
     def _leave(self, place: Place) -> None:
         """Tell the machine everything that can happen at this rest."""
         definition, key_of, seen = self.definition, self.world.key, self._seen
-        snapshot, account, answers = place.snapshot, place.account, place.left
-        for advance in self._advances(place):
-            move = Move(definition, snapshot, advance, account, answers)
-            key = key_of(advance.snapshot)
+        take, before, asked = engine(definition).take, place.snapshot, place.asked
+        for event in self.world.events(before, asked, definition.accepts(before.state)):
+            try:
+                after, asking = take(before, event, asked)
+            except Exception as error:
+                self._break("I8", _refused(error), place, event)
+                return
+            move = Move(definition, before, event, after, asked, asking, place.account, place.left)
+            rows, key = after.log.latest, key_of(after)
             new = key not in seen
-            found = self._check(move, new)
+            found = self._check(move, rows, new)
             if found is not None:
-                self._break(*found, place, advance.event, advance.rows)
+                self._break(*found, place, event, rows)
                 return
             if new:
-                self._reach(self._next(place, move, key))
-        if "I11" in self.promises and key_of(place.snapshot) != place.key:
+                self._reach(move, rows, key, place)
+        if "I11" in self.promises and key_of(before) != place.key:
             self._break("I11", "a snapshot was changed by what was told after it", place)
 
-    def _check(self, move: Move, new: bool) -> tuple[str, str] | None:
+    def _reach(self, move: Move, rows: tuple[str, ...], key: tuple[Any, ...], before: Place) -> None:
+        """Remember the rest that a move led to, to leave it later unless the run ended there."""
+        self._seen.add(key)
+        self.snapshots += 1
+        after = move.after
+        if not move.asking:
+            self.statuses.add(after.state)
+            return
+        # Without its log, which costs more than all the rest, where nothing reads it.
+        kept = after if self.world.sees else after.but(log=_NO_LOG)
+        self._todo.append(Place(kept, move.told, move.left, move.asking, key, move.event, rows, before))
+
+    def _check(self, move: Move, rows: tuple[str, ...], new: bool) -> tuple[str, str] | None:
         """The first promise that is broken at a move, and how."""
-        rows = move.advance.rows
         self.advances += 1
         times = self.paths[rows] = self.paths[rows] + 1
-        for promise in self._when_new if new else self._always:
-            if (sentence := promise(move)) is not None:
+        for promise in self._breakable[new, move.about_calls, move.new_history]:
+            sentence = promise(move)
+            if sentence is not None:
                 return self._name(promise), sentence
         if times <= GUARDS:
             self.orders.look(move.before, move.event, rows)
         return self._look_closer(move) if self.looks is None or times <= self.looks else None
+
+    def _broken_by(self, new: bool, about_calls: bool, new_history: bool) -> list[Promise]:
+        facts = {"about_calls": about_calls, "new_history": new_history}
+        always = [promise for name, promise in self.promises.items() if name not in ELSEWHERE]
+        found = [one for one in always if one not in SUBJECTS or any(facts[field] for field in SUBJECTS[one])]
+        return found + [promise for name, promise in self.promises.items() if new and name == "I9"]
 
     def _name(self, broken: Promise) -> str:
         return next(name for name, promise in self.promises.items() if promise is broken)
@@ -170,7 +189,7 @@ class Walk:
     def _look_closer(self, move: Move) -> tuple[str, str] | None:
         """What is too slow to be done at every advance: the stock classes, and I11."""
         self.looked += 1
-        sentence = self._stock.differs(move.before, move.advance)
+        sentence = self._stock.differs(move)
         if sentence is not None:
             return TRANSITIONS, sentence
         was = seal(move.after)
@@ -178,26 +197,6 @@ class Walk:
         if "I11" in self.promises and seal(move.after) != was:
             return "I11", "a snapshot was changed by what was handed out"
         return None
-
-    def _advances(self, place: Place) -> Iterator[Advance]:
-        """Every event of this rest taken; up to one that the machine can't take, which is told as broken."""
-        definition, snapshot, asked = self.definition, place.snapshot, place.asked
-        machine, states = live(definition), definition.states
-        for event in self.world.events(snapshot, asked, definition.accepts(snapshot.state)):
-            try:
-                after = step(machine, definition, snapshot, event, asked)
-                asks = states[after.state].asks
-                asking = asks(after) if asks else ()
-            except Exception as error:
-                self._break("I8", _refused(error), place, event)
-                return
-            yield Advance(after, after.log.latest, event, asked, asking)
-
-    def _next(self, place: Place, move: Move, key: tuple[Any, ...]) -> Place:
-        """The rest that a move led to. Without its log, which costs more than all the rest, where nothing reads it."""
-        after, advance = move.after, move.advance
-        kept = after if self.world.sees else after.but(log=_NO_LOG)
-        return Place(kept, move.told, move.left, advance.asking, key, advance.event, advance.rows, place)
 
     def _break(
         self, name: str, sentence: str, place: Place, event: Event | None = None, rows: tuple[str, ...] = ()

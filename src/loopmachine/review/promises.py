@@ -27,7 +27,7 @@ from loopmachine.events import (
     CancelRequested,
 )
 from loopmachine.kinds import CALLS, FINAL
-from loopmachine.machine import live, outstanding, step
+from loopmachine.machine import engine
 from loopmachine.records import Call, CallResult, Exchange, Final, Turn
 from loopmachine.requests import AskModel, ResolveCalls, StartCalls
 from loopmachine.review import account as accounts
@@ -69,7 +69,9 @@ def _own(move: Move) -> bool:
 # --- I2 -------------------------------------------------------------------------------------------------------
 
 CLOCK: Constant = 1e-6  #: seconds that two ways of adding up the same times may differ
-_USED: Constant = itemgetter("steps", "calls", "cost_usd", "tokens", "unpriced", "unmetered")
+_AMOUNTS: Constant = ("steps", "calls", "cost_usd", "tokens", "unpriced", "unmetered")
+_USED: Constant = itemgetter(*_AMOUNTS)
+_SPENT: Constant = itemgetter(*_AMOUNTS, "clock", "since")
 
 
 def budgets(move: Move) -> str | None:
@@ -80,7 +82,9 @@ def budgets(move: Move) -> str | None:
     limit = heard.budget.max_calls
     if limit is not None and told.calls > max(limit, heard.calls):
         return f"{told.calls} calls are admitted, {limit} may be"
-    off = (after.clock - after.since) - (told.clock - told.since)
+    if _SPENT(after.__dict__) == _SPENT(told.__dict__):
+        return None
+    off = (after.clock - after.since) - told.seconds
     if _USED(after.__dict__) != _USED(told.__dict__) or not -CLOCK <= off <= CLOCK:
         return f"the snapshot shows {after.spend}, the events say {_USED(told.__dict__)} and {told.seconds} seconds"
     return None
@@ -92,8 +96,7 @@ def _forbidden(move: Move) -> str | None:
     if move.asks_model and heard.steps_spent():
         return f"the model is asked though {heard.steps} steps are used of {heard.budget.max_steps}"
     if heard.spent():
-        what = "a call is started" if move.starts else "the model is asked"
-        return f"{what} though the budget forbids it: {heard.spent()}"
+        return f"{_begun(move)} though the budget forbids it: {heard.spent()}"
     limit = heard.budget.max_seconds
     deadline = math.inf if limit is None else heard.since + limit
     for request in move.requests:
@@ -112,7 +115,7 @@ def paired(move: Move) -> str | None:
     """I3: in the history each call has exactly one result, in order; no admitted call is missing when all goes on."""
     if move.told.fates and (move.asks_model or move.state.final is not None):
         return f"{_named(move.told.fates[0].call)} was admitted and is not in the history"
-    if move.after.history is move.before.history:  # it was looked at when it was made
+    if not move.new_history:  # it was looked at when it was made
         return None
     for place, entry in enumerate(move.after.history.entries[:]):
         if type(entry) is Exchange:
@@ -134,10 +137,10 @@ def _answers(call: Call, result: CallResult) -> bool:
 
 def append_only(move: Move) -> str | None:
     """I7: the history of a later snapshot starts with that of an earlier one."""
-    before, after = move.before.history, move.after.history
-    if before is after or after.entries[: len(before.entries)] == before.entries[:]:
+    before, after = move.before.history.entries, move.after.history.entries
+    if not move.new_history or after[: len(before)] == before[:]:
         return None
-    return f"the history was rewritten: {len(before.entries)} entries are not the beginning of the {len(after.entries)}"
+    return f"the history was rewritten: {len(before)} entries are not the beginning of the {len(after)}"
 
 
 # --- I4, I5, I6 -----------------------------------------------------------------------------------------------
@@ -163,20 +166,24 @@ def once(move: Move) -> str | None:
 
 def no_effect_after_the_stop(move: Move) -> str | None:
     """I5: a cancel sticks; after it or a truncated turn nothing is asked for or started, nor without a fresh poll."""
-    if move.after.cancelled != move.heard.cancelled:
-        return f"a cancel was {'' if move.heard.cancelled else 'not '}observed, and the snapshot says otherwise"
-    what = "a call is started" if move.starts else "the model is asked"
-    if move.heard.cancelled and (move.asks_model or move.starts):
-        return f"{what} after a cancel was observed"
-    if move.event.cancelled and not {AskModel, StartCalls}.isdisjoint(map(type, move.advance.asking)):
+    heard, active = move.heard, move.asks_model or move.starts
+    if move.after.cancelled != heard.cancelled:
+        return f"a cancel was {'' if heard.cancelled else 'not '}observed, and the snapshot says otherwise"
+    if active and heard.cancelled:
+        return f"{_begun(move)} after a cancel was observed"
+    if move.asking and move.event.cancelled and not {AskModel, StartCalls}.isdisjoint(map(type, move.asking)):
         return "a cancel was observed, and what is under way is not to be interrupted"
-    if not (move.asks_model or move.starts):
+    if not active:
         return None
-    if move.heard.truncated:
-        return f"{what} after a turn that was cut by its length"
+    if heard.truncated:
+        return f"{_begun(move)} after a turn that was cut by its length"
     if not isinstance(move.event, CancelPolled):
-        return f"{what} on {type(move.event).__name__}, without a poll immediately before"
+        return f"{_begun(move)} on {type(move.event).__name__}, without a poll immediately before"
     return None
+
+
+def _begun(move: Move) -> str:
+    return "a call is started" if move.starts else "the model is asked"
 
 
 def final_before_cap(move: Move) -> str | None:
@@ -196,10 +203,10 @@ def final_before_cap(move: Move) -> str | None:
 
 def deterministic(move: Move) -> str | None:
     """I9: the same snapshot and event give the same snapshot, rows and requests."""
-    definition, told, after = move.definition, move.advance, move.after
-    again = step(live(definition), definition, move.before, told.event, told.asked)
+    after = move.after
+    again, asking = engine(move.definition).take(move.before, move.event, move.asked)
     same = type(again) is type(after) and vars(again) == vars(after)  # as ==, the parts that they share not looked at
-    if same and outstanding(definition, again) == told.asking:
+    if same and asking == move.asking:
         return None
     return f"the same event led to {again.state} by {again.log.latest}, then to {after.state}"
 
@@ -231,7 +238,7 @@ def truthful(move: Move) -> str | None:
 
 
 def _resolving(move: Move) -> bool:
-    return any(isinstance(request, ResolveCalls) for request in move.advance.asked)
+    return any(isinstance(request, ResolveCalls) for request in move.asked)
 
 
 def _due(fate: Fate, stopped: bool, closing: bool) -> tuple[CallResult | str | None, ...]:
@@ -309,13 +316,14 @@ def _named(call: Call) -> str:
 def status(move: Move) -> str | None:
     """I13: the status is the first reason, in the table's order, that the events and the spend give at that gate."""
     due = reasons.decided((move.before.state, type(move.event)), move.heard)
-    if _own(move):
-        return None
     if move.state.final is None:
-        return None if due is None else f"the run goes on in {move.after.state}, and should have ended {due}"
-    if move.status in reasons.STATUSES and move.status != due:
-        return f"the run ended {move.status}, and {f'should have ended {due}' if due else 'nothing ends it here'}"
-    return None
+        if due is None or _own(move):
+            return None
+        return f"the run goes on in {move.after.state}, and should have ended {due}"
+    ended = move.status
+    if ended == due or ended not in reasons.STATUSES or _own(move):
+        return None
+    return f"the run ended {ended}, and {f'should have ended {due}' if due else 'nothing ends it here'}"
 
 
 PROMISES: Constant[dict[str, Promise]] = {
@@ -332,4 +340,13 @@ PROMISES: Constant[dict[str, Promise]] = {
     "I11": isolated,
     "I12": admission,
     "I13": status,
+}
+
+#: Of what some speak only, by the fields of a move that say whether it has to do with it: no other breaks them.
+SUBJECTS: Constant[dict[Promise, tuple[str, ...]]] = {
+    paired: ("about_calls", "new_history"),
+    once: ("about_calls",),
+    append_only: ("new_history",),
+    truthful: ("about_calls",),
+    admission: ("about_calls",),
 }

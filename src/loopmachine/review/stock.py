@@ -6,8 +6,9 @@ from typing import Any
 
 import attrs
 
-from loopmachine.definition import Definition
-from loopmachine.machine import AUTO, Advance, Carrier, stock
+from loopmachine.definition import AUTO, Definition
+from loopmachine.machine import Carrier, stock
+from loopmachine.review.moves import Move
 
 
 @attrs.frozen(eq=False)
@@ -20,14 +21,13 @@ class Stock:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "machine", stock(self.definition))
 
-    def differs(self, snapshot: Any, advance: Advance) -> str | None:
-        """A sentence about how the stock classes take the event of an advance from its snapshot in another way."""
-        carrier = self._taken(snapshot, advance.event)
-        after = advance.snapshot
+    def differs(self, move: Move) -> str | None:
+        """A sentence about how the stock classes take the event of a move from its snapshot in another way."""
+        carrier, after, rows = self._taken(move.before, move.event), move.after, move.rows
         led = carrier.snapshot.but(state=carrier.state, clock=after.clock, log=after.log)
-        if (tuple(carrier.rows), led) == (advance.rows, after):
+        if (tuple(carrier.rows), led) == (rows, after):
             return None
-        return f"stock transitions take {', '.join(carrier.rows)} to {carrier.state}, not {', '.join(advance.rows)}"
+        return f"stock transitions take {', '.join(carrier.rows)} to {carrier.state}, not {', '.join(rows)}"
 
     def _taken(self, snapshot: Any, event: Any) -> Carrier:
         hear, events = self.definition.hear, self.machine.events

@@ -25,6 +25,7 @@ from loopmachine.records import CallResult, Snapshot, Turn
 from loopmachine.requests import AskModel, CallsRequest, InterruptModel, PollCancel
 from loopmachine.review.moves import Move
 
+Led = tuple[str, type[Any], str]  #: a state, the event told there, and the state that it led to
 #: One event of each kind, none of which answers anything.
 STRAY: Constant[tuple[Event, ...]] = (
     CancelPolled(False, at=0.0),
@@ -44,15 +45,13 @@ def total(move: Move) -> str | None:
 
     Every rest takes another host, and a cancel unless it is a poll; a model that was asked is waited for.
     """
-    definition, state, asking, kind = move.definition, move.state, move.advance.asking, type(move.event)
-    accepted = definition.accepts(move.before.state)
-    if kind.__name__ not in accepted:
-        return f"{move.before.state} took {kind.__name__}; it accepts {', '.join(accepted)}"
-    if state.auto or _waits(asking) is not (state.final is None):
+    state, asking = move.state, move.asking
+    if _waits(asking) is not (state.final is None) or state.auto:
         return f"the run stands in {state.name} and waits for {asking or 'nothing'}"
-    if kind is CancelRequested and _model(move.advance.asked) and not _model(asking):
+    if type(move.event) is CancelRequested and _model(move.asked) and not _model(asking):
         return f"the model was asked, and in {state.name} nobody waits for it any more"
-    return None if state.name in _sound(definition) else _unsound(move)
+    led = move.before.state, type(move.event), state.name
+    return None if led in _sound(move.definition) else _unsound(move, led)
 
 
 def _waits(asking: tuple[Any, ...]) -> bool:
@@ -68,26 +67,30 @@ def _model(asked: tuple[Any, ...]) -> bool:
     return bool(asked) and type(asked[0]) in (AskModel, InterruptModel)
 
 
-def _unsound(move: Move) -> str | None:
-    """What is wrong with the events that a state takes, which hangs on the table only; looked at once a state."""
+def _unsound(move: Move, led: Led) -> str | None:
+    """What is wrong with the events that two states take, which hangs on the table only."""
     definition, after, state = move.definition, move.after, move.state
+    before, kind, _ = led
+    accepted = definition.accepts(before)
+    if kind.__name__ not in accepted:
+        return f"{before} took {kind.__name__}; it accepts {', '.join(accepted)}"
     accepted = definition.accepts(state.name)
     if state.final and accepted:
         return f"the run ended in {state.name}, which accepts {', '.join(accepted)}"
     for event in STRAY:
         if type(event).__name__ not in accepted and not _refused(definition, after, event):
             return f"{state.name} took {type(event).__name__}; it accepts {', '.join(accepted) or 'nothing'}"
-    polls = all(type(request) is PollCancel for request in move.advance.asking)
+    polls = all(type(request) is PollCancel for request in move.asking)
     for name in () if state.final else ("Resumed",) if polls else ("Resumed", "CancelRequested"):
         if name not in accepted:
             return f"the run stands in {state.name}, which does not take {name}"
-    _sound(definition).add(state.name)
+    _sound(definition).add(led)
     return None
 
 
 @lru_cache(maxsize=16)
-def _sound(definition: Definition) -> set[str]:
-    """The states in which every event without a row was refused once. That hangs on the table only: once will do."""
+def _sound(definition: Definition) -> set[Led]:
+    """What was found sound once. That hangs on the table only: once will do."""
     return set()
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import product
-from operator import itemgetter
 from typing import Any
 from typing import Final as Constant
 
 import attrs
 
-from loopmachine import rules
 from loopmachine.errors import LoopError
 from loopmachine.events import (
     ApprovalGiven,
@@ -31,7 +29,7 @@ from loopmachine.events import (
 )
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Usage
-from loopmachine.records import Call, CallResult, Decision, Exchange, Flight, Resolution, Snapshot, Turn, UserMessage
+from loopmachine.records import Call, CallResult, Decision, Exchange, Resolution, Snapshot, Turn, UserMessage
 from loopmachine.requests import (
     AskApproval,
     AskModel,
@@ -41,6 +39,7 @@ from loopmachine.requests import (
     ResolveCalls,
     StartCalls,
 )
+from loopmachine.review.sight import Sight
 
 WAIT: Constant = 1.0  #: seconds of a wait for a person, for the next host, or asked for by a provider
 COST: Constant = 0.5  #: US dollars of a step that says its cost
@@ -66,7 +65,6 @@ BATCHES: Constant = (
     ("asks", "wrong", "read"),
 )
 #: Fewer, for worlds in which more of the past matters, or that are a step longer.
-_AS_THEY_ARE: Constant = ("state", "steps", "retries", "repairs", "wrapping", "cancelled", "tool_calls")
 FEWER: Constant = (("once",), ("wrong",), ("asks", "read"), ("limited", "limited"))
 
 
@@ -123,80 +121,28 @@ class World:
 
     # --- what a host may answer -----------------------------------------------------------------------
 
-    def events(self, snapshot: Snapshot, asked: tuple[Any, ...], accepted: tuple[str, ...]) -> Iterator[Event]:
+    def events(self, snapshot: Snapshot, asked: tuple[Any, ...], accepted: tuple[str, ...]) -> list[Event]:
         """All that can happen at a rest: each answer to each request, a cancel, and another host."""
+        found: list[Event] = []
         for request in asked:
             if type(request) not in _ANSWERS:
                 raise Unanswerable(f"{snapshot.state} asks {type(request).__name__}, which no world can answer")
-            yield from _ANSWERS[type(request)](self, request, snapshot)
+            found += _ANSWERS[type(request)](self, request, snapshot)
         if "CancelRequested" in accepted:
             waits = any(isinstance(request, AskApproval | ResolveCalls) for request in asked)
-            yield from self._made(_cancels, self._times(snapshot, waits=waits))
+            found += self._made(_cancels, self._times(snapshot, waits=waits))
         if "Resumed" in accepted:
-            yield from self._made(_hosts, self._times(snapshot, waits=True), snapshot.budget is not self.second)
-
-    # --- which rests are the same to the future ---------------------------------------------------------
-
-    def key(self, snapshot: Snapshot) -> tuple[Any, ...]:
-        """What the future can see of a rest. Names, numbers beyond every limit and the past are left out."""
-        flights, turn, decisions = snapshot.flights, snapshot.turn, snapshot.decisions
-        alike = snapshot.policy.max_identical_turns is not None
-        asked: Any = turn and turn.kind
-        if flights:
-            told = alike or self.sees is not None
-            asked = tuple([_phase(flight, told) for flight in flights])
-        elif turn is not None and turn.calls:
-            ids = snapshot.ids
-            asked = turn.kind, *[(call.name, call.id in ids, call.id) for call in turn.calls]
-        failure, pause, seconds = snapshot.failure, snapshot.not_before, snapshot.clock - snapshot.since
-        return (
-            self._as_they_are(snapshot.__dict__),
-            snapshot.budget is self.second,
-            self._spent(snapshot) if self._billed else (),
-            seconds if seconds < self._most_seconds else self._most_seconds,
-            None if pause is None else pause - snapshot.clock,
-            failure and (failure.retryable, failure.timed_out),
-            asked,
-            decisions and tuple([(word.place, word.approved) for word in decisions]),
-            not snapshot.ids,
-            (snapshot.identical, _last(snapshot)) if alike else None,
-            self.sees and self.sees(snapshot),
-        )
-
-    def _spent(self, snapshot: Snapshot) -> tuple[Any, ...]:
-        """The usage, as far as a budget limits it."""
-        cost, tokens, most_usd, most_tokens = snapshot.cost_usd, snapshot.tokens, self._most_usd, self._most_tokens
-        return (
-            cost if cost < most_usd else most_usd,
-            tokens if tokens < most_tokens else most_tokens,
-            snapshot.unpriced > 0 and most_usd > 0,
-            snapshot.unmetered > 0 and most_tokens > 0,
-        )
+            found += self._made(_hosts, self._times(snapshot, waits=True), snapshot.budget is not self.second)
+        return found
 
     @cached_property
-    def _budgets(self) -> list[Budget]:
-        return [self.budget] if self.second is None else [self.budget, self.second]
+    def key(self) -> Callable[[Snapshot], tuple[Any, ...]]:
+        """What the future can see of a rest."""
+        return self._sight.key
 
     @cached_property
-    def _as_they_are(self) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-        counted = any(budget.max_calls is not None for budget in self._budgets)
-        return itemgetter(*_AS_THEY_ARE, "calls") if counted else itemgetter(*_AS_THEY_ARE)
-
-    @cached_property
-    def _most_usd(self) -> float:
-        return max(budget.max_cost_usd or 0.0 for budget in self._budgets)
-
-    @cached_property
-    def _most_tokens(self) -> int:
-        return max(budget.max_tokens or 0 for budget in self._budgets)
-
-    @cached_property
-    def _billed(self) -> bool:
-        return self._most_usd > 0 or self._most_tokens > 0
-
-    @cached_property
-    def _most_seconds(self) -> float:
-        return max(budget.max_seconds or 0.0 for budget in self._budgets)
+    def _sight(self) -> Sight:
+        return Sight(self.budget, self.second, self.old, self.sees)
 
     # --- the answers, request by request ----------------------------------------------------------------
 
@@ -212,7 +158,7 @@ class World:
     @cached_property
     def usages(self) -> tuple[Usage | None, ...]:
         """What a step may report of itself: all, nothing, only what one budget needs of it, or tokens for free."""
-        priced, metered = self._most_usd > 0, self._most_tokens > 0
+        priced, metered = self._sight.most_usd > 0, self._sight.most_tokens > 0
         found: list[Usage | None] = [None]
         if priced or metered:
             found.append(Usage(input_tokens=TOKENS - 1, output_tokens=1, cost_usd=COST))
@@ -246,18 +192,6 @@ class World:
         if wanted not in self._memo:
             self._memo[wanted] = tuple([event for at in dict.fromkeys(times) for event in make(self, at, *what)])
         return self._memo[wanted]
-
-
-def _phase(flight: Flight, told: bool) -> tuple[Any, ...]:
-    result = flight.result
-    brought = (result.outcome, result.content) if told and result is not None else None
-    return flight.call.name, flight.phase, flight.losses > 0, brought
-
-
-def _last(snapshot: Snapshot) -> tuple[Any, ...]:
-    """The latest exchange, as far as it is compared with the next."""
-    last = rules.last_exchange(snapshot.history)
-    return () if last is None else tuple([(one.name, one.outcome, one.content) for one in last.results])
 
 
 _ANSWERS: Constant[dict[type[Any], Any]] = {
