@@ -13,14 +13,18 @@ import attrs
 import pytest
 
 from loopmachine import guards, updates
+from loopmachine.definition import Row
+from loopmachine.events import CancelPolled
 from loopmachine.history import EventLog
 from loopmachine.limits import Budget, Policy
 from loopmachine.machine import live
 from loopmachine.records import Snapshot
 from loopmachine.review.explore import Walk
+from loopmachine.review.order import Orders
 from loopmachine.review.promises import PROMISES
 from loopmachine.review.world import World
 from loopmachine.table import TOOL_LOOP
+from tests.facts import polled, snapshot
 from tests.test_promises import admit_all, append_too_little, asking, never, planted, rewrite, rosy
 
 #: One step, and turns of one call and of two.
@@ -66,6 +70,7 @@ DIGEST = """
 import hashlib
 from loopmachine.review.account import seal
 from loopmachine.review.explore import Walk
+from loopmachine.review.order import Orders
 from loopmachine.review.promises import PROMISES
 from loopmachine.table import TOOL_LOOP
 from tests.test_review_explore import TINY
@@ -159,6 +164,38 @@ def test_an_update_that_raises_breaks_i8() -> None:
     assert broken(planted("awaiting_model/1", update=explode)) == [
         ("I8", "it raises KeyError: 'no such thing'", ["checking_cancel/2", "checking_budget/7"])
     ]
+
+
+def exits(snapshot: Any, event: Any) -> Any:
+    """Ends the program, as if all were well."""
+    raise SystemExit(0)
+
+
+def interrupted(snapshot: Any, event: Any) -> Any:
+    """Somebody has had enough."""
+    raise KeyboardInterrupt
+
+
+def test_an_update_that_exits_breaks_i8() -> None:
+    """It does not end the exploration as if all were well; an interrupt ends it."""
+    assert broken(planted("awaiting_model/1", update=exits)) == [
+        ("I8", "it raises SystemExit: 0", ["checking_cancel/2", "checking_budget/7"])
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        broken(planted("awaiting_model/1", update=interrupted))
+
+
+def test_a_guard_that_exits_behind_another_row_does_not_hold() -> None:
+    """No run asks it there; an interrupt ends the exploration there, too."""
+
+    def looked(guard: Any) -> Orders:
+        orders = Orders(TOOL_LOOP.with_row("checking_cancel", Row(CancelPolled, "checking_budget", guard), at=2))
+        orders.look(snapshot(), polled(True), ("checking_cancel/1",))
+        return orders
+
+    assert looked(exits).found == {}
+    with pytest.raises(KeyboardInterrupt):
+        looked(interrupted)
 
 
 def test_what_is_not_the_same_twice_breaks_i9() -> None:

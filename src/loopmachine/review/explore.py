@@ -138,7 +138,9 @@ class Walk:
         for event in self.world.events(before, asked, definition.accepts(before.state)):
             try:
                 after, asking = take(before, event, asked)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a SystemExit, too: it would end the command as if all were well
                 self._break("I8", _refused(error), place, event)
                 return
             move = Move(definition, before, event, after, asked, asking, place.account, place.left)
@@ -193,7 +195,7 @@ class Walk:
         if sentence is not None:
             return TRANSITIONS, sentence
         was = seal(move.after)
-        _spoil(move)
+        spoil(move)
         if "I11" in self.promises and seal(move.after) != was:
             return "I11", "a snapshot was changed by what was handed out"
         return None
@@ -205,13 +207,13 @@ class Walk:
         self.broken.append(Broken(name, sentence, self.world, (*place.path(), *last)))
 
 
-def _refused(error: Exception) -> str:
+def _refused(error: BaseException) -> str:
     refused = isinstance(error, UnexpectedEvent)
     why = "an answer to what was asked is refused" if refused else f"it raises {type(error).__name__}"
     return f"{why}: {error}"
 
 
-def _spoil(move: Move) -> None:
+def spoil(move: Move) -> None:
     """Do to everything that a model, a tool or an approver is handed what it should not."""
     for message in move.after.history:
         message.clear()

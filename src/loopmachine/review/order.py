@@ -62,5 +62,7 @@ def _holds(guard: Guard, snapshot: Any, event: Event) -> bool:
     """One that raises relies on the rows before it, behind which it is asked in a run: there it does not hold."""
     try:
         return bool(guard(snapshot, event))
-    except Exception:  # whatever somebody's guard raises: no run asks it here, so nothing is hidden
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever somebody's guard raises: no run asks it here, so nothing is hidden
         return False

@@ -17,7 +17,7 @@ from loopmachine.loop import Loop
 from loopmachine.machine import advance, outstanding
 from loopmachine.records import Snapshot
 from loopmachine.review.account import seal
-from loopmachine.review.explore import Broken, _spoil
+from loopmachine.review.explore import Broken, spoil
 from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
 from loopmachine.review.world import World, handed_in
@@ -131,7 +131,7 @@ def changed(definition: Definition, start: Snapshot, events: Sequence[Event], wo
     sealed = [(start, seal(start))]
     for move in moves(definition, start, events):
         sealed.append((move.after, seal(move.after)))
-        _spoil(move)
+        spoil(move)
     last, _ = sealed[-1]
     for event in list(world.events(last, outstanding(definition, last), definition.accepts(last.state))):
         advance(definition, last, event)
