@@ -236,7 +236,6 @@ class OwnUsage(Usage):
         (Literal["a"], ["a", "b", 5], []),
         (list[str], [[], [5]], [(), "a"]),
     ],
-    ids=str,
 )
 def test_what_fits_a_type(hint: Any, right: list[Any], wrong: list[Any]) -> None:
     """A record is one of exactly this class; what only a type checker can tell fits."""
@@ -358,7 +357,6 @@ def test_the_own_events_of_a_definition_are_those_that_its_rows_name() -> None:
         Escalated(more=word(ONE, result=result(ONE)), at=1.0),
         Paid("12", at=1.0),
     ],
-    ids=str,
 )
 def test_an_event_of_a_users_own_is_the_same_after_it_was_written_and_read(event: Event) -> None:
     """Of the events that are known: its fields are those of its class, private ones too."""
@@ -408,7 +406,6 @@ class Weighed(Escalated):
         (Bare(), "Encoding objects of type Bare is unsupported"),
         (Resumed(at=1.0), "it would be Resumed("),
     ],
-    ids=str,
 )
 def test_an_own_event_that_could_not_be_read_back_is_refused(event: Any, says: str) -> None:
     """With what would have been right."""
@@ -419,7 +416,7 @@ def test_an_own_event_that_could_not_be_read_back_is_refused(event: Any, says: s
     assert said.startswith(f"{type(event).__name__}: ") or "whose fields hold text, finite numbers, True," in said
 
 
-@pytest.mark.parametrize("event", [None, 5, math.nan, EVENTS, Event, Escalated(more=object(), at=1.0)], ids=str)
+@pytest.mark.parametrize("event", [None, 5, math.nan, EVENTS, Event, Escalated(more=object(), at=1.0)])
 def test_what_the_definition_does_not_take_is_left_to_the_machine(event: Any) -> None:
     """Which says what it takes."""
     codec.check_event(event, TOOL_LOOP)
