@@ -251,31 +251,27 @@ def test_a_function_without_a_name_is_refused(nameless: Any, what: str) -> None:
     assert found == (f"start/1: its {what} needs a name of its own, not {repr(nameless)!r}",)
 
 
-def alone(snapshot: Any) -> bool:
+def alone(snapshot: Any) -> Any:
     """Looks at no event."""
-    return True
 
 
-def more(snapshot: Any, event: Any, more: Any) -> bool:
+def more(snapshot: Any, event: Any, more: Any) -> Any:
     """Wants more."""
-    return True
 
 
-def named(snapshot: Any, event: Any, *, name: str) -> bool:
+def named(snapshot: Any, event: Any, *, name: str) -> Any:
     """Wants a name."""
-    return True
 
 
-async def later(snapshot: Any, event: Any) -> bool:
+async def later(snapshot: Any, event: Any) -> Any:
     """Is awaited by nobody."""
-    return True
 
 
 class Later:
     """An object that is called as a coroutine function is."""
 
-    async def __call__(self, snapshot: Any, event: Any) -> bool:
-        return True
+    async def __call__(self, snapshot: Any, event: Any) -> Any:
+        """Is awaited by nobody."""
 
 
 @pytest.mark.parametrize("what", ["guard", "update"])
@@ -286,22 +282,19 @@ def test_a_guard_and_an_update_take_two_arguments(function: Any, what: str) -> N
     assert found == (f"start/1: its {what} must be a function of (snapshot, event) and not async, not {function!r}",)
 
 
-def default(snapshot: Any, event: Any, limit: int = 3) -> bool:
+def default(snapshot: Any, event: Any, limit: int = 3) -> Any:
     """Has a limit."""
-    return True
 
 
-def several(*given: Any, **named: Any) -> bool:
+def several(*given: Any, **named: Any) -> Any:
     """Takes what comes."""
-    return True
 
 
 class Rule:
     """Guards with a memory of how they were made."""
 
-    def holds(self, snapshot: Any, event: Any) -> bool:
+    def holds(self, snapshot: Any, event: Any) -> Any:
         """It holds."""
-        return True
 
 
 @pytest.mark.parametrize("function", [default, several, Rule().holds, operator.eq, isinstance, max])
@@ -324,8 +317,8 @@ def test_a_name_and_a_docstring_are_text() -> None:
         __name__ = 5
         __doc__: Any = ("It holds.",)
 
-        def __call__(self, snapshot: Any, event: Any) -> bool:
-            return True
+        def __call__(self, snapshot: Any, event: Any) -> Any:
+            """It holds."""
 
     odd = Odd()
     assert faults({START: [Row(CancelPolled, "start", odd), GO], END: []}) == (
