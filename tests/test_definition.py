@@ -267,6 +267,10 @@ async def later(snapshot: Any, event: Any) -> Any:
     """Is awaited by nobody."""
 
 
+async def whenever(*given: Any) -> Any:
+    """Takes what comes, and is awaited by nobody."""
+
+
 class Later:
     """An object that is called as a coroutine function is."""
 
@@ -275,7 +279,7 @@ class Later:
 
 
 @pytest.mark.parametrize("what", ["guard", "update"])
-@pytest.mark.parametrize("function", [alone, more, named, later, Later(), len, 5])
+@pytest.mark.parametrize("function", [alone, more, named, later, whenever, Later(), len, 5])
 def test_a_guard_and_an_update_take_two_arguments(function: Any, what: str) -> None:
     """Another function is told at once, and not when a run comes to it; what is async would hold always."""
     found = faults({START: [Row(CancelPolled, "start", **{"guard": due, what: function}), GO], END: []})
@@ -337,8 +341,12 @@ def test_a_table_is_a_mapping(table: Any) -> None:
 def test_the_initial_state_is_a_name() -> None:
     """What is none is told with what else is no part of a table."""
     with pytest.raises(InvalidDefinition) as caught:
-        Definition(["start"], {START: [GO, 5], END: []})  # type: ignore[arg-type, list-item]  # which are the faults
-    assert caught.value.faults == ("start/2: 5 is no Row", "initial must be the name of a state, not ['start']")
+        Definition(["start"], {START: [5, GO, 6], END: []})  # type: ignore[arg-type, list-item]  # which are the faults
+    assert caught.value.faults == (
+        "start/1: 5 is no Row",
+        "start/3: 6 is no Row",
+        "initial must be the name of a state, not ['start']",
+    )
 
 
 @pytest.mark.parametrize(

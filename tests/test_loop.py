@@ -1024,6 +1024,13 @@ def test_a_history_that_holds_what_is_of_another_type_is_refused(entry: Any, say
         started(history=History([UserMessage("hi"), entry]))
 
 
+def test_all_that_is_wrong_with_a_history_is_told() -> None:
+    """Each by its path."""
+    with pytest.raises(TypeError) as caught:
+        started(history=History([odd(UserMessage("go"), text=5), odd(UserMessage("go"), text=6)]))
+    assert str(caught.value) == "history: entries[0].text must be text, not 5; entries[1].text must be text, not 6"
+
+
 def test_runs_that_go_on_from_one_history_do_not_see_each_other() -> None:
     """Nor does the run that it came from."""
     before = _said_before()

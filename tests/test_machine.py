@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 import re
@@ -16,7 +17,7 @@ import pytest
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
 from loopmachine.events import CancelPolled, Event
-from loopmachine.machine import advance, build, live, outstanding, replay
+from loopmachine.machine import advance, build, engine, live, outstanding, replay
 from loopmachine.records import RUNNING, BaseSnapshot, Snapshot
 from loopmachine.requests import PollCancel, Request
 from loopmachine.table import TOOL_LOOP
@@ -408,6 +409,11 @@ def forgets(snapshot: Any, event: Any) -> Any:
     """Returns nothing."""
 
 
+def fives(snapshot: Any, event: Any) -> Any:
+    """Returns what is no snapshot."""
+    return 5
+
+
 @pytest.mark.parametrize(
     "row", [Row(CancelPolled, "finished_stuck", fails), Row(CancelPolled, "checking_budget", None, fails)]
 )
@@ -420,16 +426,18 @@ def test_what_a_guard_or_an_update_raises_names_its_row(row: Row) -> None:
     assert caught.value.__notes__ == ["raised by the guard or the update of checking_cancel/1; nothing has changed"]
 
 
-def test_an_update_that_returns_no_snapshot_is_named() -> None:
+@pytest.mark.parametrize(("update", "made"), [(forgets, None), (fives, 5)])
+def test_an_update_that_returns_no_snapshot_is_named(update: Any, made: Any) -> None:
     """By the rows that were taken."""
     table = {
         State("locked", "Nobody passes.", price): (Row(Coin, "counting"),),
-        State("counting", "Who passed is counted.", auto=True): (Row(None, "closed", update=forgets),),
+        State("counting", "Who passed is counted.", auto=True): (Row(None, "closed", update=update),),
         State("closed", "It is full.", final="answered"): (),
     }
     with pytest.raises(TypeError) as caught:
         advance(Definition("locked", table), Passage(state="locked"), Coin(2))
-    assert str(caught.value) == "an update must return a snapshot, not None; the rows taken were locked/1, counting/1"
+    expected = f"an update must return a snapshot, not {made}; the rows taken were locked/1, counting/1"
+    assert str(caught.value) == expected
 
 
 def looks(snapshot: Any, event: Any) -> bool:
@@ -437,10 +445,11 @@ def looks(snapshot: Any, event: Any) -> bool:
     return bool(snapshot.state)
 
 
-def goes(update: Any = None, hear: Any = None) -> Definition:
-    """A table whose first row has this update, and whose second has a guard that looks at what it made."""
+def goes(update: Any = None, hear: Any = None, then: Any = None) -> Definition:
+    """A table whose first rows have these updates, and whose third has a guard that looks at what they made."""
     table = {
-        State("locked", "Nobody passes.", price): (Row(Coin, "counting", update=update),),
+        State("locked", "Nobody passes.", price): (Row(Coin, "passing", update=update),),
+        State("passing", "Somebody passes.", auto=True): (Row(None, "counting", looks, then), Row(None, "closed")),
         State("counting", "Who passed is counted.", auto=True): (Row(None, "closed", looks), Row(None, "closed")),
         State("closed", "It is full.", final="answered"): (),
     }
@@ -451,6 +460,8 @@ def goes(update: Any = None, hear: Any = None) -> Definition:
     ("definition", "said"),
     [
         (goes(update=forgets), "an update must return a snapshot, not None; the rows taken were locked/1"),
+        (goes(update=fives), "an update must return a snapshot, not 5; the rows taken were locked/1"),
+        (goes(then=forgets), "an update must return a snapshot, not None; the rows taken were locked/1, passing/1"),
         (goes(hear=forgets), "hear must return a snapshot, not None"),
     ],
 )
@@ -521,3 +532,58 @@ def test_an_event_may_be_of_any_class() -> None:
         State("over", "It is over.", final="answered"): (),
     }
     assert advance(Definition("waiting", table), Passage(state="waiting"), Tick()).rows == ("waiting/1",)
+
+
+class Stray(Tick):
+    """An answer that somebody asks for and no row takes."""
+
+    answers = True
+
+
+class Wanted(Request):
+    """Asks for what is never taken."""
+
+    answered_by: ClassVar[tuple[Any, ...]] = (Stray,)
+
+
+def wants(snapshot: Any) -> tuple[Wanted, ...]:
+    """What no row takes."""
+    return (Wanted(),)
+
+
+def test_an_event_that_no_row_takes_is_refused_though_it_is_asked_for() -> None:
+    """Nothing is wrong with it but that; the sentence says what is accepted."""
+    table = {
+        State("waiting", "It waits.", wants): (Row(Tick, "over"),),
+        State("over", "It is over.", final="answered"): (),
+    }
+    with pytest.raises(UnexpectedEvent) as caught:
+        advance(Definition("waiting", table), Passage(state="waiting"), Stray())
+    assert str(caught.value) == "waiting does not take this Stray; it accepts Tick"
+
+
+def counts(snapshot: Any, event: Any) -> Any:
+    """One more has passed."""
+    return snapshot.but(passed=snapshot.passed + 1)
+
+
+def test_auto_states_may_follow_one_another_far_away() -> None:
+    """Each row is taken, as where they are near."""
+    far = [State(f"gate_{n}", "It lets pass.", auto=True) for n in range(100)]
+    table: dict[State, tuple[Row, ...]] = {
+        State("locked", "Nobody passes.", price): (Row(Coin, "gate_0", update=counts),),
+        **{one: (Row(None, after.name, update=counts),) for one, after in itertools.pairwise(far)},
+        far[-1]: (Row(None, "closed", update=counts),),
+        State("closed", "It is full.", final="answered"): (),
+    }
+    taken = advance(Definition("locked", table), Passage(state="locked"), Coin(2))
+    rows = ("locked/1", *(f"{one.name}/1" for one in far))
+    assert (taken.snapshot.passed, taken.snapshot.state, taken.rows) == (101, "closed", rows)
+
+
+def test_who_watches_is_told_the_rows_of_each_event() -> None:
+    """In the order in which they were taken."""
+    watched, told = attrs.evolve(TOOL_LOOP), list[Any]()
+    engine(watched).watch = told.append
+    once = advance(watched, begun(), polled())
+    assert (told, advance(TOOL_LOOP, begun(), polled()).rows) == ([once.rows], once.rows)

@@ -120,9 +120,11 @@ def test_rows_leave_a_live_machine_by_its_methods_only() -> None:
     """What the machine would not see can't be done to it, before and after it was."""
     machine = live(attrs.evolve(TOOL_LOOP))
     kinds = [type(machine.events["auto"].transitions["validating"])]
-    machine.remove_transition("auto", "validating", "finished_refused")
+    machine.remove_transition("auto", source="validating", dest="finished_refused")
     kinds.append(type(machine.events["auto"].transitions["validating"]))
-    assert kinds == [tuple, tuple]
+    rows = [row.dest for row in machine.events["auto"].transitions["validating"]]
+    expected = [row.to for row in TOOL_LOOP.rows("validating") if row.to != "finished_refused"]
+    assert (kinds, rows) == ([tuple, tuple], expected)
 
 
 @pytest.mark.parametrize("more", [{}, {"before": lambda: None}, {"before": "update"}])

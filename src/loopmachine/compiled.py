@@ -50,10 +50,10 @@ class Way:
         for row in rows:
             taken, inner = (*before, row.row_id), indent
             if row.guard is not None:
-                self._line(taken, f"{indent}if {self._named('guard', row.guard)}(snapshot, event):")
+                self._line(taken, f"{indent}if {self._named(row.guard)}(snapshot, event):")
                 inner += " "
             if row.update is not None:
-                self._line(taken, f"{inner}snapshot = {self._named('update', row.update)}(snapshot, event)")
+                self._line(taken, f"{inner}snapshot = {self._named(row.update)}(snapshot, event)")
             if row.dest not in self._onwards:
                 self._line(taken, f"{inner}return snapshot, {row.dest!r}, {taken!r}")
             elif len(taken) < DEEPEST and len(self._lines) < LONGEST:
@@ -68,8 +68,8 @@ class Way:
         self._lines.append(line)
         self._taken.append(taken)
 
-    def _named(self, what: str, function: Callable[..., Any]) -> str:
-        name = f"{what}_{len(self._names)}"
+    def _named(self, function: Callable[..., Any]) -> str:
+        name = f"function_{len(self._names)}"
         self._names[name] = function
         return name
 

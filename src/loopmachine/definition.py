@@ -266,11 +266,11 @@ def _takes(function: Any, arguments: int) -> bool:
         code = function.__code__
         if code.co_argcount == arguments and not code.co_kwonlyargcount:
             return not code.co_flags & CO_COROUTINE
-    if not callable(function) or iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
         return False
     try:
         signature(function).bind(*range(arguments))
-    except TypeError:
+    except TypeError:  # it takes others, or is no function
         return False
     except ValueError:  # a builtin without a signature
         return True
