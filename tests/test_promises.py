@@ -60,6 +60,28 @@ def planted(row_id: str, definition: Definition = TOOL_LOOP, **changes: Any) -> 
     return attrs.evolve(definition, table={**definition.table, definition.states[state]: rows})
 
 
+@attrs.frozen
+class Leaky:
+    """An entry of a history that hands out what it holds."""
+
+    turn: Any
+    said: list[dict[str, Any]]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Its own message."""
+        return self.said
+
+
+def leaking() -> Definition:
+    """The loop with an update that keeps what can be changed."""
+
+    def leak(snapshot: Any, event: Any) -> Any:
+        """Append what can be changed."""
+        return snapshot.but(history=snapshot.history.append(Leaky(snapshot.turn, [{"kind": "final"}])))
+
+    return planted("validating/8", update=leak)
+
+
 def without(state: str, number: int) -> Definition:
     """The table without a row."""
     rows = list(TOOL_LOOP.rows(state))

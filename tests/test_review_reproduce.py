@@ -8,7 +8,6 @@ from itertools import count
 from types import ModuleType
 from typing import Any
 
-import attrs
 import pytest
 
 from loopmachine import updates
@@ -24,7 +23,7 @@ from loopmachine.review.world import World
 from loopmachine.table import TOOL_LOOP
 from tests.facts import answer, begun, call, failed, polled, replied
 from tests.facts import asks as asking_for
-from tests.test_promises import planted
+from tests.test_promises import leaking, planted
 
 END = State("finished_moody", "It was in the mood.", final="limit")
 TINY = World(Budget(max_steps=1), Policy(), batches=(("once",),))
@@ -51,28 +50,6 @@ def scribbling() -> Definition:
         return updates.keep_failure(snapshot, event)
 
     return planted("awaiting_model/2", update=scribble)
-
-
-@attrs.frozen
-class Leaky:
-    """An entry of a history that hands out what it holds."""
-
-    turn: Any
-    said: list[dict[str, Any]]
-
-    def messages(self) -> list[dict[str, Any]]:
-        """Its own message."""
-        return self.said
-
-
-def leaking() -> Definition:
-    """The loop with an update that keeps what can be changed."""
-
-    def leak(snapshot: Any, event: Any) -> Any:
-        """Append what can be changed."""
-        return snapshot.but(history=snapshot.history.append(Leaky(snapshot.turn, [{"kind": "final"}])))
-
-    return planted("validating/8", update=leak)
 
 
 @pytest.fixture
