@@ -130,8 +130,8 @@ def test_what_can_not_be_done_is_one_sentence_and_2(capsys: pytest.CaptureFixtur
 def leaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where a definition is that can't be had: its module leaves when it is imported."""
     (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)  # where a command looks for modules
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command puts that folder there, which is to end with the test
     return "leaving:LOOP"
 
 

@@ -62,6 +62,14 @@ def faults(table: Mapping[State, Iterable[Row]], initial: str = "start") -> tupl
     return ()
 
 
+#: What stands where something else is wanted.
+LISTED: Any = [PollCancel()]
+EMPTY: Any = ()
+TEXT: Any = "due"
+MODULE: Any = attrs
+NAMES: Any = ["end"]
+NO_ROWS: Any = None
+
 #: Every fault alone: the table, and all that is wrong with it.
 ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
     "none": ({START: [GO], END: []}, ()),
@@ -198,31 +206,31 @@ ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
         ("'the end': the name of a state must be an identifier",),
     ),
     "a state that asks with what is no function": (
-        {State("start", "It begins.", [PollCancel()]): [GO], END: []},  # type: ignore[arg-type]  # which is the fault
-        (f"start: asks must be a function of the snapshot that gives the requests, not {[PollCancel()]!r}",),
+        {State("start", "It begins.", LISTED): [GO], END: []},
+        (f"start: asks must be a function of the snapshot that gives the requests, not {LISTED!r}",),
     ),
     "an auto state that asks with what is no function": (
         {
             START: [Row(CancelPolled, "one")],
-            State("one", "It moves.", (), auto=True): [Row(None, "end")],  # type: ignore[arg-type]  # which is the fault
+            State("one", "It moves.", EMPTY, auto=True): [Row(None, "end")],
             END: [],
         },
         ("one: asks must be a function of the snapshot that gives the requests, not ()",),
     ),
     "a guard that is no function": (
-        {START: [Row(CancelPolled, "start", "due"), GO], END: []},  # type: ignore[arg-type]  # which is the fault
+        {START: [Row(CancelPolled, "start", TEXT), GO], END: []},
         ("start/1: its guard must be a function of (snapshot, event) and not async, not 'due'",),
     ),
     "an update that is no function": (
-        {START: [Row(CancelPolled, "end", update=attrs)], END: []},  # type: ignore[arg-type]  # which is the fault
+        {START: [Row(CancelPolled, "end", update=MODULE)], END: []},
         (f"start/1: its update must be a function of (snapshot, event) and not async, not {attrs!r}",),
     ),
     "a row that leads to what is no name": (
-        {START: [Row(CancelPolled, ["end"], due), GO], END: []},  # type: ignore[arg-type]  # which is the fault
+        {START: [Row(CancelPolled, NAMES, due), GO], END: []},
         ("start/1: it must lead to the name of a state, not to ['end']",),
     ),
     "a state whose rows are none": (
-        {START: [GO], END: None},  # type: ignore[dict-item]  # which is the fault
+        {START: [GO], END: NO_ROWS},
         ("end/1: None is no Row",),
     ),
     "an event that has the name of what auto states move on": (
@@ -340,8 +348,10 @@ def test_a_table_is_a_mapping(table: Any) -> None:
 
 def test_the_initial_state_is_a_name() -> None:
     """What is none is told with what else is no part of a table."""
+    names: Any = ["start"]
+    rows: list[Any] = [5, GO, 6]
     with pytest.raises(InvalidDefinition) as caught:
-        Definition(["start"], {START: [5, GO, 6], END: []})  # type: ignore[arg-type, list-item]  # which are the faults
+        Definition(names, {START: rows, END: []})
     assert caught.value.faults == (
         "start/1: 5 is no Row",
         "start/3: 6 is no Row",

@@ -26,7 +26,7 @@ _RECORDS: dict[str, type[Any]] = {
     if isinstance(kind, type) and attrs.has(kind)
 }
 _KINDS: Constant = frozenset(_RECORDS.values())
-_ENTRIES = (records.UserMessage, records.Exchange, records.Note, records.Final)
+ENTRY = records.UserMessage | records.Exchange | records.Note | records.Final  #: of a history
 _NONE: Kinds = MappingProxyType({})
 #: What may stand where, in words; anything else is called by the name of its class.
 _WORDS: Constant[dict[Any, str]] = {
@@ -72,7 +72,7 @@ def record(data: Any, own: Kinds = _NONE) -> Any:
         return data
     name = data.get("is")
     if name == "History":
-        return History(_all("History", record(data.get("items"), own), lambda one: isinstance(one, _ENTRIES)))
+        return History(_all("History", record(data.get("items"), own), lambda one: isinstance(one, ENTRY)))
     if name == "Ids":
         return Ids(_all("Ids", record(data.get("items"), own), lambda one: isinstance(one, str)))
     if name == "EventLog":
@@ -86,7 +86,7 @@ def record(data: Any, own: Kinds = _NONE) -> Any:
 
 
 def _made(kind: Any, data: dict[str, Any], own: Kinds) -> Any:
-    name, declared, fields = kind.__name__, _declared(kind), [one for one in attrs.fields(kind) if one.init]
+    name, declared, fields = kind.__name__, types_of(kind), [one for one in attrs.fields(kind) if one.init]
     missing = [one.name for one in fields if one.default is attrs.NOTHING and one.name not in data]
     if missing:
         raise ValueError(f"{name} can't be restored: it has no {', '.join(missing)}")
@@ -111,17 +111,12 @@ def _all(name: str, items: Any, right: Callable[[Any], bool]) -> tuple[Any, ...]
 # --- of what types things are ---------------------------------------------------------------------------
 
 
-def hints(name: str) -> dict[str, Any]:
-    """The types that the fields of a record are declared with."""
-    kind: Any = _RECORDS[name]
-    return _declared(kind)
-
-
 @cache
-def _declared(kind: Any) -> dict[str, Any]:
+def types_of(kind: Any) -> dict[str, Any]:
+    """The types that the fields of a record are declared with; Any where they can't be found."""
     try:
         told = get_type_hints(kind)
-    except Exception:  # an event of a user's own, in the words of a type checker
+    except Exception:  # hints of a user's own are any code; an event of theirs is then looked at as JSON only
         told = {}
     return {field.name: told.get(field.name, Any) for field in attrs.fields(kind)}
 
@@ -129,7 +124,7 @@ def _declared(kind: Any) -> dict[str, Any]:
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, Any, frozenset[Any]], ...]:
     """The fields of a record, each with its type and the classes that need no closer look. Anything else has none."""
-    declared = _declared(kind) if attrs.has(kind) else {}
+    declared = types_of(kind) if attrs.has(kind) else {}
     if issubclass(kind, events.Event):
         declared = {name: hint for name, hint in declared.items() if name != "at"}  # which the machine looks at
     return tuple((name, hint, _passing(hint)) for name, hint in declared.items())

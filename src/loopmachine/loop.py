@@ -12,7 +12,7 @@ import attrs
 
 from loopmachine import envelope, notices, rules
 from loopmachine.bills import Bills
-from loopmachine.codec import check_event, misfits, must_be
+from loopmachine.codec import ENTRY, check_event, misfits, must_be
 from loopmachine.definition import Definition
 from loopmachine.errors import ModelError
 from loopmachine.events import Event, ModelFailed, ModelReplied
@@ -20,7 +20,7 @@ from loopmachine.frozen import freeze
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Spend, Usage
 from loopmachine.machine import Advance, engine, outstanding, replay
-from loopmachine.records import Call, CallResult, Exchange, Final, Note, Snapshot, Turn, UserMessage
+from loopmachine.records import Call, CallResult, Exchange, Snapshot, Turn, UserMessage
 from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
@@ -83,8 +83,7 @@ class Loop:
         definition: Definition,
     ) -> None:
         must_be("tools", tools, Iterable, "an iterable of tools")
-        if system is not None:
-            must_be("system", system, str, "text or None")
+        must_be("system", system, str | None)
         for name, value in (("price", price), ("cancel", cancel)):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable or None, not {value!r}")
@@ -316,7 +315,7 @@ def _start(prompt: Any, history: History | None, initial: str, at: float) -> Sna
     said = History() if history is None else history
     if not isinstance(said, History):
         raise TypeError(f"history must be a History, such as result.history, not {type(said).__name__}")
-    if wrong := [f"{path} {what}" for path, what in misfits(tuple(said.entries), _ENTRIES, "entries")]:
+    if wrong := [f"{path} {what}" for path, what in misfits(tuple(said.entries), tuple[ENTRY, ...], "entries")]:
         raise TypeError(f"history: {'; '.join(wrong)}")
     if prompt is None:
         if not said.entries:
@@ -333,5 +332,4 @@ def _start(prompt: Any, history: History | None, initial: str, at: float) -> Sna
     return Snapshot(state=initial, clock=at, since=at, history=said, handed_in=len(said.entries), ids=ids)
 
 
-_ENTRIES = tuple[UserMessage | Exchange | Note | Final, ...]  #: of a history
 _NOBODYS = Context()  #: for a tool that does not look at it

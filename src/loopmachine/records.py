@@ -300,7 +300,7 @@ class BaseSnapshot(Record):
     log: EventLog = attrs.field(factory=EventLog)  #: each event with the rows that it took
 
     def at_rest(self, state: str, clock: float, log: EventLog) -> Self:
-        """``but`` for what every event changes."""
+        """``but`` for what every event changes, without keywords: passing them takes as long as the copy."""
         fields = self.__dict__.copy()
         fields["state"], fields["clock"], fields["log"] = state, clock, log
         new = _blank(self.__class__)

@@ -9,7 +9,7 @@ from typing import Final as Constant
 
 import attrs
 
-from loopmachine.codec import fits, hints
+from loopmachine.codec import fits, types_of
 from loopmachine.definition import Definition
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: What each field may be, for a program and in words; some may be what they are made of.
 _TYPES: Constant[dict[str, tuple[Any, str]]] = {
-    **{field.name: (hints("Snapshot")[field.name], f"of type {field.type}") for field in attrs.fields(Snapshot)},
+    **{field.name: (types_of(Snapshot)[field.name], f"of type {field.type}") for field in attrs.fields(Snapshot)},
     "turn": (Turn | str | dict | None, "what a model replies in PLAIN, a text or a Turn"),
     "history": (History | str | tuple, "the user's text, a list of PLAIN messages or a History"),
     "ids": (Ids | tuple[str, ...], "a list of texts"),

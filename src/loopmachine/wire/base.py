@@ -266,7 +266,7 @@ class ProviderWire(Wire):
         super()._check_sendable(turn)
         try:
             self._said(turn)
-        except Exception:
+        except Exception:  # a payload that a model made may be anything, and fail in any way: it is told, not hidden
             raise Unreadable(f"payload_text: it is not what {self.name} sends with these calls") from None
 
     def _heard(self, text: str) -> dict[str, Any]:
