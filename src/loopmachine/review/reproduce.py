@@ -133,7 +133,7 @@ def changed(definition: Definition, start: Snapshot, events: Sequence[Event], wo
         sealed.append((move.after, seal(move.after)))
         spoil(move)
     last, _ = sealed[-1]
-    for event in list(world.events(last, outstanding(definition, last), definition.accepts(last.state))):
+    for event in world.events(last, outstanding(definition, last), definition.accepts(last.state)):
         advance(definition, last, event)
     found = [snapshot for snapshot, was in sealed if seal(snapshot) != was]
     return f"a snapshot was changed; it now is {found[0]}" if found else None
