@@ -37,8 +37,16 @@ def kept(snapshot: BaseSnapshot, event: Event) -> BaseSnapshot:
     return snapshot
 
 
+def kept_too(snapshot: BaseSnapshot, event: Event) -> BaseSnapshot:
+    """Change nothing, either."""
+    return snapshot
+
+
 def unexplained(snapshot: BaseSnapshot, event: Event) -> bool:
     return False
+
+
+NO_MAPPING: Any = None
 
 
 class Callable:
@@ -362,19 +370,41 @@ def test_the_initial_state_is_a_name() -> None:
 @pytest.mark.parametrize(
     ("hear", "says"),
     [
-        ("hear", ["its hear must be a function of (snapshot, event) and not async, not 'hear'"]),
-        (PARTIAL, [f"its hear needs a name of its own, not {repr(PARTIAL)!r}"]),
-        (unexplained, ["its hear unexplained needs a docstring, a sentence that a reviewer reads"]),
+        (NO_MAPPING, ["hear must be a mapping of states and classes of events to updates, not None"]),
+        (
+            {"start": "wait"},
+            ["hear: start: its update must be a function of (snapshot, event) and not async, not 'wait'"],
+        ),
+        ({CancelPolled: PARTIAL}, [f"hear: CancelPolled: its update needs a name of its own, not {repr(PARTIAL)!r}"]),
+        (
+            {CancelPolled: unexplained},
+            ["hear: CancelPolled: its update unexplained needs a docstring, a sentence that a reviewer reads"],
+        ),
+        (
+            {"begin": kept, Resumed: kept},
+            [
+                "hear: 'begin' is neither the name of a state nor a class of events that a row takes",
+                f"hear: {Resumed!r} is neither the name of a state nor a class of events that a row takes",
+            ],
+        ),
     ],
 )
-def test_what_every_event_brings_is_an_update_as_any(hear: Any, says: list[str]) -> None:
-    """It is called, named and documented, or told with all else that is wrong."""
+def test_what_an_event_brings_is_an_update_as_any(hear: Any, says: list[str]) -> None:
+    """It is called, named, documented and of a state or an event there is, or told with all else that is wrong."""
     with pytest.raises(InvalidDefinition) as caught:
         Definition("begin", {START: [GO], END: []}, hear=hear)
     assert caught.value.faults[:-2] == (
         "the initial state 'begin' is none of the states",
-        *(f"the definition: {one}" for one in says),
+        *says,
     )
+
+
+def test_what_an_event_brings_is_that_of_its_class_or_else_of_its_state() -> None:
+    """Nothing, where neither is named."""
+    hears = Definition("start", {START: [GO], END: []}, hear={"start": kept, CancelPolled: kept_too})
+    silent = Definition("start", {START: [GO], END: []})
+    found = [hears.heard("start", CancelPolled), hears.heard("start", Resumed), hears.heard("end", Resumed)]
+    assert ([*found, silent.heard("start", CancelPolled)]) == [kept_too, kept, None, None]
 
 
 def test_an_initial_state_must_be_one_of_the_states() -> None:

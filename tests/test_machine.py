@@ -453,7 +453,7 @@ def goes(update: Any = None, hear: Any = None, then: Any = None) -> Definition:
         State("counting", "Who passed is counted.", auto=True): (Row(None, "closed", looks), Row(None, "closed")),
         State("closed", "It is full.", final="answered"): (),
     }
-    return Definition("locked", table, hear=hear)
+    return Definition("locked", table, hear={"locked": hear} if hear else {})
 
 
 @pytest.mark.parametrize(

@@ -711,11 +711,12 @@ def test_an_event_of_ones_own_says_nothing_about_the_run() -> None:
 def test_times_may_be_added_up_in_another_way(off: float, found: set[str]) -> None:
     """Seconds that differ by less than a clock shows break nothing, by more they break I2."""
 
-    def hear(snapshot: Snapshot, event: Event) -> Snapshot:
-        """Hear it, and take the beginning for a little later."""
-        return updates.hear(snapshot, event).but(since=off)
+    def off_by_a_little(snapshot: Snapshot, event: Event) -> Snapshot:
+        """Take the beginning for a little later."""
+        return snapshot.but(since=off)
 
-    (move,) = moves(attrs.evolve(TOOL_LOOP, hear=hear), begun(), (polled(at=2.0),))
+    definition = attrs.evolve(TOOL_LOOP, hear={CancelPolled: off_by_a_little})
+    (move,) = moves(definition, begun(), (polled(at=2.0),))
     assert {*broken(move)} == found
 
 

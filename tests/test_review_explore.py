@@ -245,7 +245,7 @@ def test_what_the_stock_classes_do_otherwise_is_found() -> None:
 
 def test_a_definition_that_hears_nothing_is_walked_too() -> None:
     """What every event brings is no part that a table must have."""
-    deaf = attrs.evolve(TOOL_LOOP, hear=None)
+    deaf = attrs.evolve(TOOL_LOOP, hear={})
     walk = Walk(deaf, TINY, {}).run(advances=100)  # its pauses never end, so neither would the walk
     assert (walk.broken, walk.looked > 20) == ([], True)
 

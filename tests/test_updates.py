@@ -81,20 +81,18 @@ def answered(one: Flight, outcome: str = "ok", content: str = "1", code: str = "
 
 # --- what every event brings ------------------------------------------------------------------------------
 
-HEAR = updates.hear
+WAIT, RESTART = updates.discount_wait, updates.restart_clock
 waiting = begun(clock=3.0, since=1.0).but(state="awaiting_approval")
-case(HEAR, "at work, time runs", begun(clock=3.0), polled(at=9.0))
-case(HEAR, "with the model, time runs", asked(clock=3.0), cancel(at=9.0))
-case(HEAR, "for approval, time stands", waiting, approved(call(), at=9.0), clock=9.0, since=7.0)
-case(HEAR, "a cancel ends the wait", waiting, cancel(at=9.0), clock=9.0, since=7.0)
-case(HEAR, "no time at all", waiting, approved(call(), at=3.0), clock=3.0, since=1.0)
-case(HEAR, "a clock that goes back stands still", waiting, approved(call(), at=2.0), clock=3.0, since=1.0)
+case(WAIT, "for approval, time stands", waiting, approved(call(), at=9.0), clock=9.0, since=7.0)
+case(WAIT, "a cancel ends the wait", waiting, cancel(at=9.0), clock=9.0, since=7.0)
+case(WAIT, "no time at all", waiting, approved(call(), at=3.0), clock=3.0, since=1.0)
+case(WAIT, "a clock that goes back stands still", waiting, approved(call(), at=2.0), clock=3.0, since=1.0)
 LOST_RUN = flying(flight(LOST), state="awaiting_resolution", clock=3.0, since=1.0)
-case(HEAR, "for resolution, time stands", LOST_RUN, resolved(word(call()), at=9.0), clock=9.0, since=7.0)
-case(HEAR, "a new host", asked(clock=3.0, since=1.0), resumed(at=9.0), clock=9.0, since=7.0)
-case(HEAR, "its clock began later", asked(clock=3.0, since=1.0), resumed(at=0.5), clock=0.5, since=-1.5)
+case(WAIT, "for resolution, time stands", LOST_RUN, resolved(word(call()), at=9.0), clock=9.0, since=7.0)
+case(RESTART, "a new host", asked(clock=3.0, since=1.0), resumed(at=9.0), clock=9.0, since=7.0)
+case(RESTART, "its clock began later", asked(clock=3.0, since=1.0), resumed(at=0.5), clock=0.5, since=-1.5)
 case(
-    HEAR,
+    RESTART,
     "a pause goes on",
     begun(clock=3.0, since=1.0, not_before=5.0),
     resumed(at=9.0),
@@ -102,8 +100,8 @@ case(
     since=7.0,
     not_before=11.0,
 )
-case(HEAR, "a new budget", asked(), resumed(Budget(max_steps=3)), budget=Budget(max_steps=3))
-case(HEAR, "the old budget", asked(budget=Budget(max_steps=3)), resumed())
+case(RESTART, "a new budget", asked(), resumed(Budget(max_steps=3)), budget=Budget(max_steps=3))
+case(RESTART, "the old budget", asked(budget=Budget(max_steps=3)), resumed())
 
 # --- cancel -----------------------------------------------------------------------------------------------
 

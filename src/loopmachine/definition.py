@@ -72,18 +72,23 @@ def _frozen_rows(states: Mapping[State, Iterable[Row]]) -> Mapping[State, tuple[
     )
 
 
+def _frozen_map(given: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    return MappingProxyType(dict(given)) if isinstance(given, Mapping) else given
+
+
 @attrs.frozen(eq=False, repr=False)
 class Definition:
     """A table that can be run, drawn, verified and measured.
 
     ``initial`` names the first state; ``table`` maps each State to its rows, in the order they are tried.
-    ``hear(snapshot, event) -> snapshot`` is what every event brings, whichever row it takes.
+    ``hear`` is what an event brings whichever row it takes: updates by the class of the event, or by the name of the
+    state that it is told in. The class goes first.
     Raises InvalidDefinition, which lists every fault.
     """
 
     initial: str
     table: Mapping[State, tuple[Row, ...]] = attrs.field(converter=_frozen_rows)
-    hear: Update | None = attrs.field(default=None, kw_only=True)
+    hear: Mapping[str | type[Any], Update] = attrs.field(default={}, converter=_frozen_map, kw_only=True)
     unreached: tuple[str, ...] = attrs.field(default=(), kw_only=True, repr=False)  #: states that wait for a row
     engine: Any = attrs.field(default=None, init=False, repr=False)  #: what runs it, once something did
     states: Mapping[str, State] = attrs.field(init=False, repr=False)
@@ -126,6 +131,10 @@ class Definition:
         """The names of the events that a state takes."""
         return self._accepts[state]
 
+    def heard(self, state: str, event: type[Any]) -> Update | None:
+        """What an event of this class brings whichever row it takes in this state, if anything."""
+        return self.hear.get(event, self.hear.get(state))
+
     def with_row(self, state: str, row: Row, *, at: int) -> Self:
         """This definition with one more row, which becomes number ``at`` of the state."""
         if state not in self.states:
@@ -160,7 +169,7 @@ def faults(definition: Definition) -> Iterator[str]:
         yield f"the initial state {definition.initial!r} is none of the states"
     elif not definition.states[definition.initial].rest:
         yield f"the initial state {definition.initial!r} must be a rest, where a run can wait for its first event"
-    yield from _named_faults("the definition", "hear", definition.hear)
+    yield from _hear_faults(definition)
     for state, rows in definition.table.items():
         yield from _state_faults(state, rows)
         for number, row in enumerate(rows, 1):
@@ -172,10 +181,24 @@ def faults(definition: Definition) -> Iterator[str]:
     yield from _path_faults(definition)
 
 
+def _hear_faults(definition: Definition) -> Iterator[str]:
+    hear, events = definition.hear, _events(definition)
+    if not isinstance(hear, Mapping):
+        yield f"hear must be a mapping of states and classes of events to updates, not {hear!r}"
+        return
+    for key, update in hear.items():
+        if key not in definition.states and key not in events:
+            yield f"hear: {key!r} is neither the name of a state nor a class of events that a row takes"
+        yield from _named_faults(f"hear: {key.__name__ if isinstance(key, type) else key}", "update", update)
+
+
+def _events(definition: Definition) -> list[type[Any]]:
+    return list(dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None))
+
+
 def _event_faults(definition: Definition) -> Iterator[str]:
     """Events are told apart by their names."""
-    events = dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None)
-    names = [event.__name__ for event in events]
+    names = [event.__name__ for event in _events(definition)]
     yield from (f"{name}: two classes of events have this name" for name in sorted(set(names)) if names.count(name) > 1)
     if AUTO in names:
         yield f"{AUTO}: no event can have this name, under which auto states move on"

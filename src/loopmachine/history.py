@@ -83,15 +83,15 @@ class EventLog:
     def append(self, event: Any, rows: tuple[str, ...]) -> EventLog:
         """This log and one more event."""
         items, end = self._items, self._end
+        log: EventLog = _blank(EventLog)
+        log._end = end + 2
         if len(items) == end:
             items += (event, rows)
             if items[end] is event:  # another thread may have appended to this length meanwhile
-                log: EventLog = _blank(EventLog)
-                log._items, log._end = items, end + 2
+                log._items = items
                 return log
-        fork: EventLog = _blank(EventLog)
-        fork._items, fork._end = [*items[:end], event, rows], end + 2
-        return fork
+        log._items = [*items[:end], event, rows]
+        return log
 
     def __len__(self) -> int:
         return self._end // 2

@@ -93,15 +93,16 @@ class RowMachine(StockMachine):
     transition_cls = RowTransition
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.ways: dict[str, dict[str, Follow]] = {}  #: what each event does, by the state that it is taken in
+        self._ways: dict[tuple[str, str], Follow] = {}
+        self.made_of_rows: list[dict[Any, Any]] = [self._ways]  #: is emptied when one of them is removed
         super().__init__(*args, **kwargs)
 
     def way(self, event: str, state: str) -> Follow:
         """What an event does in a state."""
-        ways = self.ways.setdefault(event, {})
-        if state not in ways:
-            ways[state] = Way(state, self._rows(event), self._rows(AUTO), lambda auto: self.way(AUTO, auto)).follow
-        return ways[state]
+        if (event, state) not in self._ways:
+            way = Way(state, self._rows(event), self._rows(AUTO), lambda auto: self.way(AUTO, auto))
+            self._ways[event, state] = way.follow
+        return self._ways[event, state]
 
     def _rows(self, event: str) -> Rows:
         return self.events[event].transitions if event in self.events else {}
@@ -112,8 +113,8 @@ class RowMachine(StockMachine):
         events: Any = self.events.values()
         for event in events:
             event.transitions = {state: tuple(rows) for state, rows in event.transitions.items()}
-        for ways in self.ways.values():
-            ways.clear()
+        for made in self.made_of_rows:
+            made.clear()
 
 
 def build(definition: Definition, machine_class: type[StockMachine] = RowMachine) -> StockMachine:
@@ -134,34 +135,43 @@ def stock(definition: Definition) -> StockMachine:
     return build(definition, StockMachine)
 
 
+#: What an event does in a state; what it brings whichever row it takes; whether it has to answer something.
+Step = tuple[Follow, Update | None, bool]
+
+
 class Engine:
     """A definition that takes events: its live machine, and what else of it each event needs."""
 
     def __init__(self, definition: Definition) -> None:
         self.machine: Any = build(definition)
         self.watch: Callable[[tuple[str, ...]], object] | None = None  #: is told the rows that each event took
-        self._hear = definition.hear
         self._asks = {name: state.asks for name, state in definition.states.items()}
         self._autos = {name for name, state in definition.states.items() if state.auto}
         self._accepts = {name: definition.accepts(name) for name in definition.states}
-        self._ways: dict[type, dict[str, Follow]] = {}  #: those of the machine, by the class of the event
+        self._heard = definition.heard
+        self._steps: dict[type, dict[str, Step]] = {}  #: by the class of the event, and the state it is taken in
+        self.machine.made_of_rows.append(self._steps)
 
     def take(self, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """``advance`` for a caller who keeps what is outstanding: the next snapshot, and what that waits for."""
         kind = type(event)
         try:
-            follow = self._ways[kind][snapshot.state]
+            follow, hear, answers = self._steps[kind][snapshot.state]
         except KeyError:
-            follow = self._way(kind, snapshot, event, asked)
-        if getattr(event, "answers", False) and (why := refusal(asked, event)):
-            raise self._unexpected(snapshot.state, event, why)
+            follow, hear, answers = self._step(kind, snapshot, event, asked)
+        if answers:
+            for request in asked:
+                if kind in request.answered_by and not request.misfit(event):
+                    break
+            else:
+                raise self._unexpected(snapshot.state, event, refusal(asked, event))
         at = event.at
         if type(at) is not float or at - at != 0:  # the difference is NaN where it is not finite
             _check_time(kind, at)
         heard = snapshot
         try:
-            if self._hear is not None:
-                heard = self._hear(snapshot, event)
+            if hear is not None:
+                heard = hear(snapshot, event)
             after, state, rows = follow(heard, event)
         except Exception as error:
             _blame(error, heard)
@@ -172,19 +182,19 @@ class Engine:
             raise _no_snapshot(heard, after, rows)
         if self.watch is not None:
             self.watch(rows)
-        after = after.at_rest(state, at if at > after.clock else after.clock, after.log.append(event, rows))
+        after = after.at_rest(state, event, rows)
         asks = self._asks[state]
         return after, asks(after) if asks else ()
 
-    def _way(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Follow:
+    def _step(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Step:
         """What this kind of event does, when it is first taken in a state. Events are known by their names."""
-        name = kind.__name__
+        state, name = snapshot.state, kind.__name__
         if name not in self.machine.events:
             why = refusal(asked, event) if getattr(event, "answers", True) else ""
-            raise self._unexpected(snapshot.state, event, why)
-        follow: Follow = self.machine.way(name, snapshot.state)
-        self._ways[kind] = self.machine.ways[name]
-        return follow
+            raise self._unexpected(state, event, why)
+        step = self.machine.way(name, state), self._heard(state, kind), getattr(kind, "answers", False)
+        self._steps.setdefault(kind, {})[state] = step
+        return step
 
     def _unexpected(self, state: str, event: Any, why: str = "") -> UnexpectedEvent:
         return UnexpectedEvent(state, event, self._accepts[state], why)

@@ -299,10 +299,12 @@ class BaseSnapshot(Record):
     clock: float = 0.0  #: seconds: the latest ``at``
     log: EventLog = attrs.field(factory=EventLog)  #: each event with the rows that it took
 
-    def at_rest(self, state: str, clock: float, log: EventLog) -> Self:
-        """``but`` for what every event changes, without keywords: passing them takes as long as the copy."""
+    def at_rest(self, state: str, event: Any, rows: tuple[str, ...]) -> Self:
+        """This snapshot where an event led it by these rows. ``but``, without keywords for what every event changes."""
         fields = self.__dict__.copy()
-        fields["state"], fields["clock"], fields["log"] = state, clock, log
+        at, clock = event.at, fields["clock"]
+        fields["state"], fields["log"] = state, fields["log"].append(event, rows)
+        fields["clock"] = at if at > clock else clock  # one that goes back stands still
         new = _blank(self.__class__)
         _fill(new, fields)
         return new

@@ -153,5 +153,10 @@ TOOL_LOOP = Definition(
         State("finished_refused", "The model or a filter refused.", final="fault"): [],
         State("finished_model_error", "Asking the model failed.", final="fault"): [],
     },
-    hear=updates.hear,
+    # What these events bring whichever row they take: time that the run does not count.
+    hear={
+        Resumed: updates.restart_clock,
+        "awaiting_approval": updates.discount_wait,
+        "awaiting_resolution": updates.discount_wait,
+    },
 )

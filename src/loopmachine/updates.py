@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 
@@ -36,22 +35,15 @@ from loopmachine.records import (
     Turn,
 )
 
-_WAITING = ("awaiting_approval", "awaiting_resolution")
+
+def discount_wait(snapshot: Snapshot, event: Event) -> Snapshot:
+    """A wait for a person does not count as time."""
+    return _waited(snapshot, max(event.at - snapshot.clock, 0.0))  # a clock that goes back stands still
 
 
-def hear(snapshot: Snapshot, event: Any) -> Snapshot:
-    """What every event brings: a wait for a person, or for the next host, does not count as time."""
-    resumed = type(event) is Resumed
-    if not resumed and snapshot.state not in _WAITING:
-        return snapshot
-    # The next host's clock may have begun anywhere; otherwise a clock that goes back stands still.
-    waited = event.at - snapshot.clock if resumed else max(event.at - snapshot.clock, 0.0)
-    return snapshot.but(
-        clock=snapshot.clock + waited,
-        since=snapshot.since + waited,
-        not_before=None if snapshot.not_before is None else snapshot.not_before + waited,
-        budget=(event.budget or snapshot.budget) if resumed else snapshot.budget,
-    )
+def restart_clock(snapshot: Snapshot, event: Resumed) -> Snapshot:
+    """A wait for the next host does not count as time, wherever its clock began; its budget may be new."""
+    return _waited(snapshot.but(budget=event.budget or snapshot.budget), event.at - snapshot.clock)
 
 
 def remember_cancel(snapshot: Snapshot, event: CancelPolled | CancelRequested) -> Snapshot:
@@ -253,6 +245,15 @@ def append_exchange(snapshot: Snapshot, event: Event) -> Snapshot:
 def _turn(snapshot: Snapshot) -> Turn:
     assert snapshot.turn is not None, "the row's guards have made sure of a turn"
     return snapshot.turn
+
+
+def _waited(snapshot: Snapshot, waited: float) -> Snapshot:
+    pause = snapshot.not_before
+    return snapshot.but(
+        clock=snapshot.clock + waited,
+        since=snapshot.since + waited,
+        not_before=None if pause is None else pause + waited,
+    )
 
 
 def _changed(snapshot: Snapshot, phases: tuple[str, ...], change: Callable[[Flight], Flight]) -> Snapshot:

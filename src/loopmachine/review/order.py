@@ -47,8 +47,8 @@ class Orders:
         last = max([place for place, row_id in enumerate(taken) if self._later[row_id]], default=None)
         if last is None:
             return
-        if self.definition.hear is not None:
-            snapshot = self.definition.hear(snapshot, event)
+        hear = self.definition.heard(snapshot.state, type(event))
+        snapshot = hear(snapshot, event) if hear else snapshot
         for place, row_id in enumerate(taken[: last + 1]):
             later, update = self._later[row_id], self.definition.row(row_id).update
             for pair in [pair for pair, guard in later.items() if _holds(guard, snapshot, event)]:

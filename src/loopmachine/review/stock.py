@@ -30,7 +30,7 @@ class Stock:
         return f"stock transitions take {', '.join(carrier.rows)} to {carrier.state}, not {', '.join(rows)}"
 
     def _taken(self, snapshot: Any, event: Any) -> Carrier:
-        hear, events = self.definition.hear, self.machine.events
+        hear, events = self.definition.heard(snapshot.state, type(event)), self.machine.events
         carrier = Carrier(hear(snapshot, event) if hear else snapshot, event)
         events[type(event).__name__].trigger(carrier, carrier)
         while self.definition.states[carrier.state].auto:
