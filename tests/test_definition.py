@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
+from loopmachine import updates
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import InvalidDefinition
 from loopmachine.events import CancelPolled, CancelRequested, Event, Resumed
@@ -637,6 +638,19 @@ def test_a_new_rest_comes_with_its_rows() -> None:
         ("paused", "start/1"),
         ("end", "paused/1"),
     ]
+
+
+def test_a_new_rest_may_hear() -> None:
+    """As those of the table do: in a further state that waits for a person, too, time does not count."""
+    second = State("awaiting_second", "Somebody is to agree.", wait)
+    rows = [Row(CancelPolled, "checking_budget"), Row(Resumed, "awaiting_second")]
+    silent = TOOL_LOOP.with_state(second, rows)
+    hearing = TOOL_LOOP.with_state(second, rows, hear=updates.discount_wait)
+    seconds = []
+    for definition in (silent, hearing):
+        waits = definition.with_row("checking_cancel", Row(CancelPolled, "awaiting_second", late), at=2)
+        seconds.append(walk(Snapshot(state="awaiting_second"), polled(at=9.0), definition=waits)[0].spend.seconds)
+    assert (seconds, hearing.hear.keys() - silent.hear.keys()) == ([9.0, 0.0], {"awaiting_second"})
 
 
 def steps(definition: Definition, *events: Event) -> list[Any]:

@@ -9,6 +9,7 @@ import pickle
 import re
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import attrs
@@ -519,6 +520,16 @@ def test_a_snapshot_class_with_slots_is_refused() -> None:
             coins: int = 0
 
 
+def test_a_snapshot_class_that_keeps_what_it_worked_out_is_refused() -> None:
+    """A copy with other fields would show it still."""
+    said = r"^Keeping\.double: a copy would keep what this one found; write @property$"
+    with pytest.raises(TypeError, match=said):
+
+        @attrs.frozen(slots=False, kw_only=True)
+        class Keeping(BaseSnapshot):
+            double = cached_property(repr)
+
+
 class Tick:
     """An event of a class that has nothing to do with those of the library."""
 
@@ -532,6 +543,41 @@ def test_an_event_may_be_of_any_class() -> None:
         State("over", "It is over.", final="answered"): (),
     }
     assert advance(Definition("waiting", table), Passage(state="waiting"), Tick()).rows == ("waiting/1",)
+
+
+def listed(snapshot: Any) -> Any:
+    """What is to be done, in a list."""
+    return [AskCoin(2)]
+
+
+def silent(snapshot: Any) -> Any:
+    """Says nothing."""
+    return None
+
+
+def asking(asks: Any) -> Definition:
+    """A table whose second rest asks in this way."""
+    table = {
+        State("locked", "Nobody passes.", price): (Row(Coin, "waiting"),),
+        State("waiting", "It waits.", asks): (Row(Coin, "over"),),
+        State("over", "It is over.", final="answered"): (),
+    }
+    return Definition("locked", table)
+
+
+def test_what_a_state_asks_is_kept_in_a_tuple() -> None:
+    """Whatever holds it when a state's function returns it."""
+    first = advance(asking(listed), Passage(state="locked"), Coin(2))
+    assert (first.asking, advance(asking(listed), first.snapshot, Coin(2)).rows) == ((AskCoin(2),), ("waiting/1",))
+
+
+def test_a_state_that_asks_what_is_no_request_is_named() -> None:
+    """When the machine gets there, and where it stands already."""
+    said = "^waiting: its asks must return the requests, a tuple, not None$"
+    with pytest.raises(TypeError, match=said):
+        advance(asking(silent), Passage(state="locked"), Coin(2))
+    with pytest.raises(TypeError, match=said):
+        outstanding(asking(silent), Passage(state="waiting"))
 
 
 class Stray(Tick):

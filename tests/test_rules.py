@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -49,6 +50,27 @@ def test_usage_that_is_not_told_is_counted_as_missing(
     before = snapshot(cost_usd=1.0, tokens=5)
     after = before.but(cost_usd=cost, tokens=tokens, unpriced=unpriced, unmetered=unmetered)
     assert before.but(**rules.with_usage(before, told)) == after
+
+
+@pytest.mark.parametrize(("cost", "times", "total"), [(0.1, 10, 1.0), (0.1, 3, 0.3), (1e-9, 7, 7e-9), (33.3, 3, 99.9)])
+def test_what_floats_lose_in_adding_is_not_left_to_spend(cost: float, times: int, total: float) -> None:
+    """A budget of so many times a cost is spent after as many."""
+    at = snapshot(budget=Budget(max_cost_usd=total))
+    spent = []
+    for _ in range(times):
+        spent.append(rules.cost_spent(at))
+        at = at.but(**rules.with_usage(at, usage(cost=cost)))
+    assert (at.cost_usd, spent, rules.cost_spent(at)) == (total, [False] * times, True)
+
+
+@pytest.mark.parametrize(("since", "limit"), [(0.7, 0.1), (0.1, 0.2), (1e9, 0.3)])
+def test_the_time_is_spent_at_the_deadline(since: float, limit: float) -> None:
+    """Not a moment later, though the difference of the two is less than the limit in floats; not one before."""
+    at = snapshot(since=since, clock=since, budget=Budget(max_seconds=limit))
+    deadline = since + limit
+    assert at.deadline == deadline
+    assert [rules.time_spent(at, one) for one in (math.nextafter(deadline, 0), deadline)] == [False, True]
+    assert rules.time_spent(at.but(clock=deadline), since)
 
 
 @pytest.mark.parametrize(

@@ -145,13 +145,20 @@ class Definition:
         rows.insert(at - 1, row)
         return attrs.evolve(self, table={**self.table, self.states[state]: rows})
 
-    def with_state(self, state: State, rows: Iterable[Row] = ()) -> Self:
-        """This definition with one more state. Until a row leads to it, it can't be run."""
+    def with_state(self, state: State, rows: Iterable[Row] = (), *, hear: Update | None = None) -> Self:
+        """This definition with one more state. Until a row leads to it, it can't be run.
+
+        ``hear`` is what an event brings there whichever row it takes, such as ``updates.discount_wait`` in a state that
+        waits for a person.
+        """
         if not isinstance(state, State):
             raise InvalidDefinition([f"{state!r} is no State"])
         if state.name in self.states:
             raise InvalidDefinition([f"{state.name}: there is a state of this name already"])
-        return attrs.evolve(self, table={**self.table, state: rows}, unreached=(*self.unreached, state.name))
+        hears = self.hear if hear is None else {**self.hear, state.name: hear}
+        return attrs.evolve(
+            self, table={**self.table, state: rows}, hear=hears, unreached=(*self.unreached, state.name)
+        )
 
 
 def _accepted(rows: Iterable[Row]) -> tuple[str, ...]:

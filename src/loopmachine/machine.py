@@ -184,7 +184,10 @@ class Engine:
             self.watch(rows)
         after = after.at_rest(state, event, rows)
         asks = self._asks[state]
-        return after, asks(after) if asks else ()
+        if asks is None:
+            return after, ()
+        asking = asks(after)
+        return after, asking if type(asking) is tuple else _requests(state, asking)
 
     def _step(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Step:
         """What this kind of event does, when it is first taken in a state. Events are known by their names."""
@@ -261,7 +264,13 @@ class Advance:
 def outstanding(definition: Definition, snapshot: Any) -> tuple[Any, ...]:
     """All that the machine waits for: a function of the snapshot."""
     asks = definition.states[snapshot.state].asks
-    return asks(snapshot) if asks else ()
+    return _requests(snapshot.state, asks(snapshot)) if asks else ()
+
+
+def _requests(state: str, asked: Any) -> tuple[Any, ...]:
+    if not isinstance(asked, Iterable):
+        raise TypeError(f"{state}: its asks must return the requests, a tuple, not {asked!r}")
+    return tuple(asked)
 
 
 def advance(definition: Definition, snapshot: Any, event: Any) -> Advance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Self
 from typing import Final as Constant
 
@@ -36,13 +37,17 @@ _set = object.__setattr__
 class Record:
     """A frozen record without slots, which can be copied several times faster than ``attrs.evolve`` does.
 
-    A class of it that has slots of its own raises TypeError: a copy would lose what they hold.
+    A class of it with slots raises TypeError, for a copy would lose what they hold, and one with a cached_property,
+    which it would keep.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__slots__" in vars(cls):
             raise TypeError(f"{cls.__name__}: a snapshot has no slots; write @attrs.frozen(slots=False, kw_only=True)")
+        for name, value in vars(cls).items():
+            if isinstance(value, cached_property):
+                raise TypeError(f"{cls.__name__}.{name}: a copy would keep what this one found; write @property")
 
     def but(self, /, **changes: Any) -> Self:
         """This record with other values in the fields named. Validators and defaults are not run again."""
@@ -99,7 +104,10 @@ class Call:
 
     @property
     def checked_arguments(self) -> dict[str, Any] | None:
-        """What the tool will be called with: a new object, checked, coerced, without defaults. None: it can't run."""
+        """What the tool will be called with: a new object, checked and coerced. None: it can't run.
+
+        The tool's defaults are in it where the call needs approval; elsewhere the tool itself adds them.
+        """
         return None if self.checked is None else thaw(self.checked)
 
 

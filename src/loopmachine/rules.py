@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
+from typing import Final as Constant
 
 import attrs
 
@@ -16,11 +17,13 @@ from loopmachine.records import QUEUED, RUNNING, Call, Decision, Exchange, Fligh
 
 # --- what is spent ------------------------------------------------------------------------------------
 
+DIGITS: Constant = 12  #: of a US dollar, to which costs are added up
+
 
 def time_spent(snapshot: Snapshot, at: float) -> bool:
-    """The seconds used at the time ``at`` reach max_seconds."""
-    limit = snapshot.budget.max_seconds
-    return limit is not None and snapshot.seconds(at) >= limit
+    """The deadline is reached at the time ``at``, or was: the seconds used reach max_seconds."""
+    deadline = snapshot.deadline
+    return deadline is not None and (at >= deadline or snapshot.clock >= deadline)
 
 
 def usage_missing(snapshot: Snapshot, event: object = None) -> bool:
@@ -47,7 +50,8 @@ def with_usage(snapshot: Snapshot, usage: Usage) -> dict[str, float]:
     """The fields that usage changes. A field of it that is None is unknown and never zero."""
     cost, tokens = usage.cost_usd, usage.tokens
     return {
-        "cost_usd": snapshot.cost_usd + (cost or 0.0),
+        # Ten times 0.1 is 1.0: what floats lose in adding is far below any price.
+        "cost_usd": round(snapshot.cost_usd + (cost or 0.0), DIGITS),
         "tokens": snapshot.tokens + (tokens or 0),
         "unpriced": snapshot.unpriced + (cost is None),
         "unmetered": snapshot.unmetered + (tokens is None),

@@ -102,7 +102,8 @@ class Account(Record):
 
     def time_spent(self) -> bool:
         """The seconds reach max_seconds."""
-        return _reached(self.seconds, self.budget.max_seconds)
+        limit = self.budget.max_seconds
+        return limit is not None and self.clock >= self.since + limit
 
     def usage_missing(self) -> bool:
         """Somebody did not say what a budget has to know."""
@@ -283,7 +284,7 @@ def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
         return {"unpriced": account.unpriced + 1, "unmetered": account.unmetered + 1}
     cost, tokens = usage.cost_usd, usage.tokens
     return {
-        "cost_usd": account.cost_usd + (cost or 0.0),
+        "cost_usd": round(account.cost_usd + (cost or 0.0), 12),
         "tokens": account.tokens + (tokens or 0),
         "unpriced": account.unpriced + (cost is None),
         "unmetered": account.unmetered + (tokens is None),
