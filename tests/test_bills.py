@@ -9,12 +9,12 @@ from typing import Any
 import attrs
 import pytest
 
-from loopmachine import TOOL_LOOP, Budget, CallResult, Context, Denied, Loop, Spend, Tool, Usage, tool
+from loopmachine import TOOL_LOOP, Budget, CallResult, Context, Denied, Loop, Spend, Tool, Usage, loop_tool, tool
 from loopmachine.errors import ToolFailed, ToolInterrupted, UnexpectedEvent
 from loopmachine.events import CallLost, CallReturned, CancelPolled
 from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
-from tests.drivers import ASYNC_TASKS, DONE, DRIVERS, THREADS, Driver, Stage, call, calls, everywhere
+from tests.drivers import ASYNC_TASKS, ASYNC_THREADS, DONE, DRIVERS, THREADS, Driver, Stage, call, calls, everywhere
 from tests.facts import ONE, TWO, asks, begun, lost, polled, replied, resolved, result, usage, walk, word
 
 SPENT = Usage(input_tokens=9, output_tokens=1, cost_usd=0.5)
@@ -149,6 +149,64 @@ def test_what_a_tool_spent_may_end_the_run() -> None:
     assert everywhere(scene) == ("cost_budget", ["ok", "not_started"], [])
 
 
+@pytest.mark.parametrize("driver", [THREADS, ASYNC_THREADS], ids=repr)
+def test_what_a_thread_tells_after_its_timeout_is_in_no_later_spend(driver: Driver) -> None:
+    """Its result is known, whether the call told something before that or not; nor has a sub-run its parent pay it."""
+    release, threads, seen = threading.Event(), list[threading.Thread](), list[tuple[float, float]]()
+
+    @tool(timeout=0.5)
+    def hang(n: int, ctx: Context) -> None:
+        """Tell so many usages, then hang and tell another."""
+        threads.append(threading.current_thread())
+        for told in [SPENT] * n:
+            ctx.add_usage(told)
+        release.wait()
+        ctx.add_usage(SPENT)
+
+    @tool
+    def look(ctx: Context) -> None:
+        """Look what is spent when the late ones have told theirs."""
+        release.set()
+        for thread in threads:
+            thread.join()
+        seen.append((ctx.spend.cost_usd, loop._spend().cost_usd))
+
+    batch = [call("a", "hang", n=0), call("b", "hang", n=1), call("c", "hang", n=2), call("d", "look")]
+    inner, outer = Stage(driver), Stage(driver)
+    model = inner.model(calls(*batch) | {"usage": SPENT}, DONE | {"usage": SPENT})
+    child = loop_tool(model, "research", "Look.", tools=[hang, attrs.evolve(look, sequential=True)])
+    loop = Loop("go", tools=[child], at=0.0)
+    ran = outer.run(call("r", "research", prompt="who?"), DONE, prompt=None, loop=loop)
+    assert (seen, ran.spend.cost_usd, loop.bills) == ([(2.0, 2.0)], 2.5, {})
+
+
+PRICED = Usage(input_tokens=3, output_tokens=1, model="m")
+
+
+@pytest.mark.parametrize(("cost", "known"), [(0.25, 1.25), (None, None)], ids=["known", "not known"])
+def test_what_a_tool_spent_is_priced_where_it_names_no_cost(cost: float | None, known: float | None) -> None:
+    """Each usage by itself, as those of turns are, and before a budget looks at it."""
+
+    def scene(stage: Stage) -> Any:
+        asked, seen = list[Usage](), list[Spend]()
+
+        def price(usage: Usage) -> float | None:
+            asked.append(usage)
+            return cost
+
+        def look(ctx: Context) -> None:
+            ctx.add_usage(PRICED)
+            seen.append(ctx.spend)
+
+        options: Any = {"price": price, "budget": Budget(max_cost_usd=9.0)}
+        ran = stage.run(call("c1", "ask") | {"usage": SPENT}, DONE, tools=[asking(stage.driver, look)], **options)
+        missing = [seen[0].unpriced, ran.spend.unpriced]
+        return asked, [one.usage and one.usage.cost_usd for one in ran.results], missing, ran.status
+
+    missing, status = ([0, 1], "answered") if cost else ([1, 1], "usage_missing")
+    assert everywhere(scene) == ([PRICED], [known], missing, status)
+
+
 def test_by_hand_nobody_is_told() -> None:
     """A tool can be called without a run, in which nothing is used."""
     ctx = Context()
@@ -168,9 +226,9 @@ def test_only_usage_can_be_told() -> None:
 # --- step by step -----------------------------------------------------------------------------------------------
 
 
-def standing(**options: Any) -> Loop:
+def standing(end: Any = "Ada", **options: Any) -> Loop:
     """A loop that waits for the results of one or two calls of a tool that spends."""
-    loop = Loop("go", tools=[asking(THREADS, "Ada", **options)], at=0.0)
+    loop = Loop("go", tools=[asking(THREADS, end, **options)], at=0.0)
     loop.send(CancelPolled(False, at=0.0))
     loop.replied(calls(call("c1", "ask"), call("c2", "ask")), at=0.0)
     loop.send(CancelPolled(False, at=0.0))
@@ -212,6 +270,40 @@ def test_usage_that_a_host_gives_itself_is_taken_as_it_is() -> None:
     loop.send(CallReturned(loop.perform(asked(loop)), SPENT, at=1.0))
     shown = loop.result().to_dict()["steps"][0]["calls"][0]["usage"]
     assert (loop.snapshot.cost_usd, loop.snapshot.tokens, shown) == (0.5, 10, attrs.asdict(SPENT))
+
+
+def test_a_usage_given_by_hand_is_not_priced() -> None:
+    """Only what the call itself told is, by the price that the loop has then."""
+    loop = standing(end=lambda ctx: ctx.add_usage(PRICED))
+    loop.price = lambda usage: 0.25
+    brought = [loop.perform(asked(loop, place)) for place in (0, 1)]
+    loop.send(CallReturned(brought[0], PRICED, at=1.0))
+    loop.send(CallReturned(brought[1], at=1.0))
+    assert ([one.usage and one.usage.cost_usd for one in brought], loop.snapshot.cost_usd) == ([1.25, 1.25], 1.25)
+
+
+def test_what_a_call_tells_when_it_has_brought_its_result_is_dropped() -> None:
+    """Whether the machine has that result by then or not."""
+    contexts: list[Context] = []
+    loop = standing(end=contexts.append)
+    brought = loop.perform(asked(loop))
+    contexts[0].add_usage(SPENT)
+    between = loop._spend().cost_usd
+    loop.send(CallReturned(brought, at=1.0))
+    contexts[0].add_usage(SPENT)
+    assert (between, loop.snapshot.cost_usd, loop._spend().cost_usd) == (1.0, 1.0, 1.0)
+
+
+def test_what_a_lost_call_told_is_counted_once_when_its_result_is_found() -> None:
+    """Its bill is closed with that result, whoever brings it."""
+    loop = standing()
+    first, second = asked(loop), asked(loop, 1)
+    brought = loop.perform(first)
+    loop.send(CallReturned(loop.perform(second), at=1.0))
+    loop.send(CallLost(first.step, first.place, at=1.0))
+    before = loop._spend().cost_usd
+    loop.send(resolved(word(first, result=brought), at=1.0))
+    assert (before, loop.snapshot.cost_usd, loop._spend().cost_usd) == (2.0, 2.0, 2.0)
 
 
 def test_one_call_does_not_pay_for_another() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from loopmachine.cli import main
+from loopmachine.cli import UNREAD, main
 from loopmachine.review.diagram import COMMITTED, picture
 from loopmachine.table import TOOL_LOOP
 from tests.test_review_lines import SMALL
@@ -152,3 +155,73 @@ def test_a_module_that_leaves_on_import_does_not_end_the_tests_as_passed(leaving
     command = [sys.executable, "-m", "pytest", f"--loop-cov={leaving}"]
     ran = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr.startswith(f"ERROR: --loop-cov: {LEFT};")) == (4, True)
+
+
+# --- a closed pipe ------------------------------------------------------------------------------------------
+
+#: Every command that prints, and the help.
+PRINTING = [
+    ["--help"],
+    ["--version"],
+    ["diagram"],
+    ["diagram", OWN, "--format", "table"],
+    ["diagram", "--check"],
+    ["verify", OWN],
+    ["demo"],
+    ["demo", "--help"],
+    ["demo", "--base-url", "http://127.0.0.1:9", "--model", "m1"],
+]
+
+
+@pytest.fixture
+def unread() -> Iterator[IO[str]]:
+    """A stream into a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", encoding="utf-8") as stream:
+        yield stream
+
+
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_a_command_whose_output_nobody_reads_ends_in_silence(
+    command: list[str], unread: IO[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the exit code of a command that a closed pipe ended, and nothing on standard error."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "stdout", unread)
+    assert (main(command), capsys.readouterr().err) == (UNREAD, "")
+
+
+@pytest.mark.parametrize("command", [["diagram", "no_such_module:x"], ["draw"]], ids=" ".join)
+def test_a_command_whose_errors_nobody_reads_ends_in_silence(
+    command: list[str], unread: IO[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one whose output nobody reads."""
+    monkeypatch.setattr(sys, "stderr", unread)
+    assert (main(command), capsys.readouterr().out) == (UNREAD, "")
+
+
+@pytest.mark.parametrize("command", [["--version"], ["diagram"], ["verify", OWN], ["demo"]], ids=" ".join)
+@pytest.mark.parametrize("both", [False, True], ids=["output", "output and errors"])
+def test_python_ends_in_silence_behind_a_closed_pipe(command: list[str], both: bool, unread: IO[str]) -> None:
+    """It finds nothing left that it could not print."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "loopmachine", *command],
+        check=False,
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        stdout=unread,
+        stderr=unread if both else subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.returncode, ran.stderr or "") == (UNREAD, "")
+
+
+def test_a_process_without_standard_error_can_run_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python gives it none where its parent closed it."""
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["diagram", OWN, "--format", "dot"]) == 0
+    assert capsys.readouterr().out == picture(SMALL, "dot").decode()

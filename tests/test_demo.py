@@ -24,6 +24,7 @@ from loopmachine.demo import (
     main,
     observed,
     propose_label,
+    read,
     recordings,
     replay,
     scripted,
@@ -363,3 +364,72 @@ def test_recordings_are_looked_for_where_they_are_said_to_be(tmp_path: Path) -> 
     assert (recordings(tmp_path), recordings(None, [empty, tmp_path]), recordings()) == ([one], [one], RECORDINGS)
     with pytest.raises(LoopError, match=r"empty holds no recordings: files that end in \.json are looked for"):
         recordings(empty, PLACES)
+
+
+SOUND: dict[str, Any] = {
+    "model": "m",
+    "temperature": 0,
+    "system": "",
+    "runs": [{"prompt": "Read T-3.", "replies": [], "hand_loop_stop": "answer"}],
+}
+
+
+def run_with(**fields: Any) -> str:
+    """A recording whose one run has these fields."""
+    return json.dumps(SOUND | {"runs": [SOUND["runs"][0] | fields]})
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("[", "Expecting value: line 1 column 2 (char 1)"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        ("[" * 100_000, "maximum recursion depth exceeded while d"),
+        ("5", "Expected `object`, got `int`"),
+        ('{"x":1}', "Object missing required field `model`"),
+        (json.dumps(SOUND | {"temperature": "hot"}), "Expected `int | float`, got `str` - at `$.temperature`"),
+        (json.dumps(SOUND | {"system": None}), "Expected `str`, got `null` - at `$.system`"),
+        (json.dumps(SOUND | {"runs": {}}), "Expected `array`, got `object` - at `$.runs`"),
+        (json.dumps(SOUND | {"runs": [{}]}), "Object missing required field `prompt` - at `$.runs[0]`"),
+        (run_with(prompt=" "), "Expected `str` matching regex '\\\\S' - at `$.runs[0].prompt`"),
+        (run_with(replies="none"), "Expected `array`, got `str` - at `$.runs[0].replies`"),
+        (run_with(hand_loop_stop=5), "Expected `str`, got `int` - at `$.runs[0].hand_loop_stop`"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_one_sentence_and_2(
+    written: str | bytes, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the file and says what is wrong with it, and nothing is run: not even with a sound one beside it."""
+    bad = tmp_path / "bad.json"
+    (tmp_path / "a.json").write_text(json.dumps(SOUND), "utf-8")
+    bad.write_bytes(written if isinstance(written, bytes) else written.encode())
+    code = cli.main(["demo", "--recordings", str(tmp_path)])
+    told = capsys.readouterr()
+    assert (code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert told.err.startswith(f"loopmachine: {bad} is no recording: {says}")
+
+
+def test_a_recording_that_can_not_be_read_is_one_sentence(tmp_path: Path) -> None:
+    """A folder of that name, and a link that leads nowhere."""
+    (tmp_path / "a.json").mkdir()
+    (tmp_path / "b.json").symlink_to("nowhere")
+    for path, why in zip(recordings(tmp_path), ("Is a directory", "No such file or directory"), strict=True):
+        with pytest.raises(LoopError, match=f"{path.name} is no recording: {why}$"):
+            read(path)
+
+
+def test_half_a_character_in_a_recording_is_printed_as_the_mark_of_one_that_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever wrote it; the replies themselves are what was recorded."""
+    half = "\ud83d"
+    replies = [{"role": "assistant", "content": f"So {half}."}]
+    run = {"prompt": f"Read {half}.", "replies": replies, "hand_loop_stop": half}
+    (tmp_path / "half.json").write_text(json.dumps(SOUND | {"model": half, "runs": [run]}), "utf-8")
+    assert (main(tmp_path, fixtures=FIXTURES[:1]), read(tmp_path / "half.json")["runs"]) == (0, [run])
+    assert [line for line in capsys.readouterr().out.splitlines() if "\ufffd" in line] == [
+        "half.json: \ufffd, temperature 0",
+        '"Read \ufffd." (replies: 1; how the recording loop ended: \ufffd)',
+        "    answered at step 1: So \ufffd.",
+    ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -33,7 +36,7 @@ from loopmachine.requests import AskModel, InterruptCalls, PollCancel, StartCall
 from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
 from loopmachine.table import TOOL_LOOP
-from tests.drivers import DONE, DRIVERS, Driver, Stage, as_task, call, calls
+from tests.drivers import DONE, DRIVERS, Driver, Stage, Words, as_task, call, calls
 from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, USAGES, rarely
 
@@ -466,6 +469,44 @@ def test_a_cancel_that_was_heard_before_is_not_told_again(driver: Driver) -> Non
     assert (result.status, told_unasked(result)) == ("awaiting_approval", ["stop"])
 
 
+# --- what a model is given ----------------------------------------------------------------------------------
+
+
+@EACH_HOST
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (lambda messages, tools="own": (messages, tools), 2),
+        (lambda messages, tools="own", ask="own": (messages, tools, ask), 3),
+        (lambda messages, tools, ask="own": (messages, tools, ask), 3),
+        (lambda messages="own", tools="own", ask="own", more="own": (messages, tools, ask, more), 3),
+        (lambda messages, tools="own", *, ask="own": (messages, tools, ask), 2),
+        (lambda messages, seed="own": (messages, seed), 1),
+        (lambda messages="own", seed="own": (messages, seed), 1),
+        (lambda messages, ask="own", tools="own": (messages, ask, tools), 1),
+        (lambda messages, tools, seed="own", ask="own": (messages, tools, seed, ask), 2),
+        (partial(lambda messages, tools: (messages, tools), tools="own"), 1),
+    ],
+)
+def test_of_parameters_with_a_default_a_model_is_given_the_tools_and_the_request_where_it_names_them(
+    driver: Driver, model: Callable[..., Any], given: int
+) -> None:
+    """In their places; every other keeps its own."""
+    told: list[tuple[Any, ...]] = []
+
+    def asked(*args: Any) -> dict[str, Any]:
+        told.append(model(*args))
+        return DONE
+
+    asked.__signature__ = inspect.signature(model)  # type: ignore[attr-defined]  # what stands for the model shows its
+    result = driver.drive(asked, "go", tools=Stage(driver).tools()[:1])
+    assert (result.status, [one == "own" for one in told[0]]) == (
+        "answered",
+        [place >= given for place in range(len(told[0]))],
+    )
+    assert [[one["name"] for one in tools] for tools in told[0][1:given][:1]] == [["look"]] * (given > 1)
+
+
 # --- what an approver is asked ------------------------------------------------------------------------------
 
 
@@ -523,3 +564,49 @@ def test_what_an_approver_said_before_he_raised_is_kept(driver: Driver) -> None:
         stage.run(two, prompt=None, loop=loop, approve=approve)
     result = stage.run(DONE, prompt=None, loop=loop, approve=approve)
     assert (asked, result.status, len(result.results)) == ([(1, 0), (1, 1), (1, 1)], "answered", 2)
+
+
+class Minutes(list[str]):
+    """An approver that keeps whom it was asked about, and is no truth while it is empty."""
+
+    def __call__(self, one: Call) -> bool:
+        self.append(one.id)
+        return True
+
+
+def approver(driver: Driver, approve: Callable[[Call], Any]) -> Callable[[Call], Any]:
+    """The approver as this driver has it."""
+    return as_task(approve) if driver.tasks else approve
+
+
+@EACH_HOST
+@pytest.mark.parametrize("wrong", [1, asyncio.CancelledError("he gave up")], ids=["a wrong verdict", "his own cancel"])
+def test_what_stops_an_approver_comes_out_and_what_he_said_before_is_kept(driver: Driver, wrong: Any) -> None:
+    """Who was decided is not asked about again."""
+    stage, asked = Stage(driver), list[str]()
+    loop = Loop("go", tools=stage.tools(), at=0.0)
+
+    def approve(one: Call) -> Any:
+        asked.append(one.id)
+        said = {"a": True, "b": None, "c": wrong}[one.id]
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+    four = calls(*(call(one, "pay", amount=1) for one in "abcd"))
+    with pytest.raises((TypeError, asyncio.CancelledError)) as caught:
+        stage.run(four, prompt=None, loop=loop, approve=approver(driver, approve))
+    kept = [((one.step, one.place), one.approved) for one in loop.snapshot.decisions]
+    said = str(wrong) if isinstance(wrong, BaseException) else Words("approve must return", f"not {wrong}")
+    assert (str(caught.value), asked, kept, loop.driven) == (said, ["a", "b", "c"], [((1, 0), True)], False)
+    minutes = Minutes()
+    result = stage.run(DONE, prompt=None, loop=loop, approve=approver(driver, minutes))
+    assert (minutes, [one.outcome for one in result.results]) == (["b", "c", "d"], ["ok"] * 4)
+
+
+@EACH_HOST
+def test_an_approver_is_asked_though_it_is_false_in_itself(driver: Driver) -> None:
+    """There is none only where it is None."""
+    minutes = Minutes()
+    result = Stage(driver).run(PAY, DONE, approve=minutes)
+    assert (result.status, minutes) == ("answered", ["a"])

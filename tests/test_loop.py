@@ -47,6 +47,8 @@ from loopmachine import (
     Usage,
     notices,
     replay,
+    run,
+    run_async,
     tool,
 )
 from loopmachine.errors import ReplayDiverged, UnexpectedEvent
@@ -419,6 +421,101 @@ def test_what_a_denial_says_is_kept_as_text() -> None:
     assert Loop.from_json(loop.to_json(), tools=[deny]).snapshot == loop.snapshot
 
 
+#: What a subclass of an error may have set after its constructor was called.
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    403,
+    -1,
+    1.5,
+    math.nan,
+    math.inf,
+    10**400,
+    "3",
+    " ",
+    "\ud83d",
+    b"x",
+    [],
+    {"a": []},
+    Word(),
+]
+
+
+class Bare(ModelError):
+    """An error that never calls the constructor of its class."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "no more")
+
+
+@pytest.mark.parametrize("name", ["code", "message", "retryable", "retry_after", "timed_out"])
+def test_whatever_a_model_error_carries_the_run_can_be_written_and_read(name: str) -> None:
+    """It is a failure of the model like any other, and the next run can go on from it."""
+    for value in [*ODD, object(), Mute()]:
+        error = ModelError("busy", "later", retryable=True, retry_after=1.0)
+        setattr(error, name, value)
+        loop = by_hand(started(policy=Policy(model_retries=1)), call("a"), error, DONE)
+        assert loop.finished, value
+        assert Loop.from_json(loop.to_json(), tools=TOOLS).snapshot == loop.snapshot, value
+        assert by_hand(started(history=loop.snapshot.history), DONE).result().answered, value
+
+
+@pytest.mark.parametrize(
+    ("fields", "failed"),
+    [
+        ({"code": 429}, ModelFailed("429", "later", True, 1.0, at=1.0)),
+        ({"code": None, "message": None}, ModelFailed("ModelError", "busy: later", True, 1.0, at=1.0)),
+        ({"message": ValueError("oh")}, ModelFailed("busy", "oh", True, 1.0, at=1.0)),
+        ({"retryable": "yes", "retry_after": "3"}, ModelFailed("busy", "later", at=1.0)),
+        ({"timed_out": 1}, ModelFailed("busy", "later", True, 1.0, at=1.0)),
+    ],
+)
+def test_what_a_model_error_carries_is_taken_where_it_is_of_its_type(
+    fields: dict[str, Any], failed: ModelFailed
+) -> None:
+    """What is to be text is taken as text; of the rest what does not fit is as if it had not been said."""
+    error = ModelError("busy", "later", retryable=True, retry_after=1.0)
+    vars(error).update(fields)
+    assert started().failure(error, at=1.0) == failed
+
+
+@pytest.mark.parametrize("host", ["run", "run_async"])
+def test_a_model_error_that_never_called_its_constructor_ends_the_run_as_any_other(host: str) -> None:
+    """By its class, in its words; it can't be asked to ask again."""
+
+    def model(messages: Any) -> Any:
+        raise Bare
+
+    options: dict[str, Any] = {"policy": Policy(model_retries=3)}
+    result = run(model, "go", **options) if host == "run" else asyncio.run(run_async(model, "go", **options))
+    assert (result.status, result.spend.steps) == ("model_error", 1)
+    (failed,) = [event for event in result.snapshot.events if isinstance(event, ModelFailed)]
+    assert failed == ModelFailed("Bare", "no more", at=failed.at)
+
+
+def test_a_run_whose_tool_denied_by_a_number_can_be_read_back_and_gone_on_from() -> None:
+    """The code of a denial is text in every record that it gets into."""
+
+    class Forbidden(Denied):
+        """A denial with a code of HTTP."""
+
+        def __init__(self) -> None:
+            super().__init__("forbidden")
+            self.code = 403  # type: ignore[assignment]  # the case
+
+    @tool(effect="read")
+    def peek() -> str:
+        """Look."""
+        raise Forbidden
+
+    replies = iter([call("a", "peek"), call("b", "pay", amount=1)])
+    waiting = run(lambda messages: next(replies), "go", tools=[peek, pay])
+    again = Loop.from_json(waiting.loop.to_json(), tools=[peek, pay])
+    assert (again.snapshot, [one.code for one in waiting.results]) == (waiting.loop.snapshot, ["403"])
+    assert run(lambda messages: DONE, "go on", history=waiting.history).answered
+
+
 # --- bad input --------------------------------------------------------------------------------------------
 
 
@@ -758,6 +855,18 @@ class Mute(Exception):
         raise RuntimeError("no words")
 
 
+@pytest.mark.parametrize("error", ["x", None, ValueError, {"code": "busy"}])
+def test_what_is_no_exception_is_refused_as_a_failure(error: Any) -> None:
+    """By name; a class is no exception that was raised. It changes nothing."""
+    loop = visited(1)
+    before = loop.to_json()
+    says = f"error must be the exception that asking the model raised, not {error!r}"
+    for told in (loop.failed, loop.failure):
+        with pytest.raises(TypeError, match=f"^{re.escape(says)}$"):
+            told(error, at=1.0)
+    assert loop.to_json() == before
+
+
 def test_an_error_that_cannot_be_printed_is_a_failure_of_the_model_like_any_other() -> None:
     """Its class is kept."""
     loop = visited(1)
@@ -957,6 +1066,37 @@ def test_an_async_tool_is_performed_by_perform_async() -> None:
     assert asyncio.run(loop.perform_async(request.calls[0])).content == "4"
     with pytest.raises(TypeError, match="later is async; use perform_async, or run_async"):
         loop.perform(request.calls[0])
+
+
+@pytest.mark.parametrize("given", ["a", None, ("a", "look"), StartCalls(())])
+def test_what_is_no_call_is_not_performed(given: Any) -> None:
+    """TypeError by name, of both ways to perform one."""
+    loop = started()
+    says = f"^call must be a Call, as StartCalls holds them, not {re.escape(repr(given))}$"
+    with pytest.raises(TypeError, match=says):
+        loop.perform(given)
+    with pytest.raises(TypeError, match=says):
+        asyncio.run(loop.perform_async(given))
+
+
+def test_a_sync_tool_is_not_performed_by_perform_async() -> None:
+    """It would have run by the time that there is nothing to await, and be told of as failed."""
+    seen: list[str] = []
+
+    @tool
+    def act() -> None:
+        """Act."""
+        seen.append("acted")
+
+    loop = started(tools=[act])
+    by_hand(loop).replied(call("a", "act"), at=2.0)
+    _poll(loop, 3.0)
+    (request,) = loop.requests
+    assert isinstance(request, StartCalls)
+    with pytest.raises(TypeError, match=r"^act is not async; use perform$"):
+        asyncio.run(loop.perform_async(request.calls[0]))
+    assert seen == []
+    assert loop.perform(request.calls[0]).outcome == "ok"
 
 
 def test_a_callable_for_error_texts_is_used_and_given_again() -> None:

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from loopmachine import TOOL_LOOP, Loop, Result, Row, Spend, State, Status
-from loopmachine.events import CancelRequested, Event
+from loopmachine.events import CancelPolled, CancelRequested, Event
 from loopmachine.records import Snapshot
 from loopmachine.requests import AskApproval
 from tests.drivers import DONE, GO, brought, call, calls
@@ -123,6 +123,19 @@ def test_a_final_state_of_the_users_own_is_a_status_like_any_other() -> None:
             kind == "answered",
             text,
         )
+
+
+def test_the_text_of_a_history_handed_in_is_not_this_runs() -> None:
+    """An end that is answered without a final text has none, whatever was said before."""
+
+    def asked_once(snapshot: Snapshot, event: Event) -> bool:
+        """The model was asked."""
+        return snapshot.steps >= 1
+
+    before = by_hand(started(), DONE).result().history
+    definition = TOOL_LOOP.with_row("rechecking_cancel", Row(CancelPolled, "finished_answered", asked_once), at=1)
+    result = by_hand(started(prompt=None, history=before, definition=definition), call("a")).result()
+    assert (result.answered, result.text, list(result.history)) == (True, "", list(before))
 
 
 @pytest.mark.parametrize("rest", RESTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ from loopmachine import guards, requests, updates
 from loopmachine.cli import main
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import InvalidDefinition
-from loopmachine.events import CancelPolled, Resumed
+from loopmachine.events import CancelPolled, ModelFailed, Resumed
 from loopmachine.limits import Budget, Policy
 from loopmachine.loop import Loop
 from loopmachine.records import Exchange
@@ -24,8 +25,8 @@ from loopmachine.review import printing
 from loopmachine.review.explore import Broken, Walk
 from loopmachine.review.pairwise import every, pairwise
 from loopmachine.review.reproduce import source, steps, written_test
-from loopmachine.review.verify import OPTIONS, Report, verify, world
-from loopmachine.review.world import World, handed_in
+from loopmachine.review.verify import OPTIONS, Report, _foreign_functions, verify, world
+from loopmachine.review.world import World, handed_in, nothing
 from loopmachine.table import TOOL_LOOP
 from tests.test_promises import asking, exchanged, never, planted
 from tests.test_review_lines import SMALL, Go
@@ -243,13 +244,12 @@ def test_a_rule_of_one_s_own_is_explored() -> None:
 
 
 def verify_sees(definition: Definition) -> Any:
-    """What the worlds of a definition see of the history."""
+    """What the worlds of a definition see of the history, at last."""
     found: list[Any] = []
-    verify(
-        definition, advances=1, seconds=0.3, tools=["mail"], each=lambda chosen, walk, seconds: found.append(walk.world)
-    )
-    assert {("mail",), ("mail", "mail")} < set(found[0].batches)
-    return found[0].sees
+    verify(definition, advances=1, tools=["mail"], each=lambda chosen, walk, seconds: found.append(walk.world))
+    assert {("mail",), ("mail", "mail")} < set(found[-1].batches)
+    assert found[0].sees is None
+    return found[-1].sees
 
 
 def test_what_guards_see_can_be_said() -> None:
@@ -263,6 +263,108 @@ def test_what_guards_see_can_be_said() -> None:
         verify(advances=1, seconds=0.5, each=lambda chosen, walk, seconds: seen.append(walk.world.sees), sees=sees)
     assert set(seen) == {None, blind}
     assert verify_sees(TOOL_LOOP) is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda: planted("checking_budget/5", guard=wraps(guards.steps_spent)(late_or_spent)),
+        lambda: planted("awaiting_model/1", update=wraps(updates.keep_turn)(updates_turn)),
+        lambda: attrs.evolve(TOOL_LOOP, hear={**TOOL_LOOP.hear, CancelPolled: stays}),
+        lambda: TOOL_LOOP.with_state(State("pausing", "It waits.", asks_nobody), [Row(CancelPolled, "validating")]),
+    ],
+    ids=["a wrapped guard", "a wrapped update", "what an event brings", "asks"],
+)
+def test_what_looks_like_the_library_s_own_is_not(changed: Any) -> None:
+    """Whoever wraps a function may see more than it does: of each kind the history is seen, too, in the end."""
+    assert _foreign_functions(changed())
+    assert not _foreign_functions(TOOL_LOOP)
+
+
+def timed_out(snapshot: Any) -> bool:
+    """A call timed out."""
+    return any(message.get("outcome") == "timed_out" for message in snapshot.history)
+
+
+def late_or_spent(snapshot: Any, event: Any) -> bool:
+    """The steps are spent, or a call timed out."""
+    return guards.steps_spent(snapshot, event) or timed_out(snapshot)
+
+
+def updates_turn(snapshot: Any, event: Any) -> Any:
+    """Keep the turn."""
+
+
+def stays(snapshot: Any, event: Any) -> Any:
+    """Change nothing."""
+
+
+def asks_nobody(snapshot: Any) -> Any:
+    """Ask nobody."""
+
+
+def test_a_wrapped_guard_that_sees_the_history_is_found_out() -> None:
+    """It is named I13, though it bears the name of the guard that it wraps; told blind, only nothing is merged away."""
+    report = verify(planted("checking_budget/5", guard=wraps(guards.steps_spent)(late_or_spent)), advances=2000)
+    assert ([one.promise for one in report.broken], report.guessed) == (["I13"], True)
+
+
+def test_guards_that_see_nothing_of_the_history_are_not_looked_at_twice() -> None:
+    """If somebody says so."""
+    seen: list[Any] = []
+    report = verify(POLITE, advances=1, sees=nothing, each=lambda chosen, walk, seconds: seen.append(walk.world.sees))
+    assert (report.guessed, set(seen), nothing(TINY.start("checking_cancel"))) == (False, {None}, None)
+
+
+def test_the_shortest_way_is_that_of_the_values_that_matter() -> None:
+    """It is found with one value another than the first ones, whichever configuration showed the fault."""
+    report = verify(planted("admitting/8", guard=wraps(guards.calls_over_budget)(never)), sees=nothing, advances=3000)
+    (broken,) = report.broken
+    assert (broken.promise, broken.world.budget, broken.world.policy, len(broken.path)) == (
+        "I2",
+        Budget(max_steps=3, max_calls=1),
+        Policy(),
+        3,
+    )
+
+
+def test_asks_that_raise_at_the_start_break_i8() -> None:
+    """Before anything is told; nothing passes through, but for who stops the command."""
+
+    def fails(snapshot: Any) -> Any:
+        """Divides by nothing."""
+        return 1 // 0
+
+    def interrupted(snapshot: Any) -> Any:
+        """Somebody presses Ctrl-C."""
+        raise KeyboardInterrupt
+
+    def asking_so(asks: Any) -> Definition:
+        first = attrs.evolve(TOOL_LOOP.states["checking_cancel"], asks=asks)
+        table = {first if state.name == first.name else state: rows for state, rows in TOOL_LOOP.table.items()}
+        return attrs.evolve(TOOL_LOOP, table=table)
+
+    (broken,) = verify(asking_so(fails)).broken
+    said = "it raises ZeroDivisionError: integer division or modulo by zero"
+    assert (broken.promise, broken.path, broken.sentence) == ("I8", (), said)
+    with pytest.raises(KeyboardInterrupt):
+        verify(asking_so(interrupted))
+
+
+def test_requests_that_are_none_break_i8() -> None:
+    """Where the machine gets to the state that asks so."""
+    pausing = State("pausing", "It waits.", lambda snapshot: ("poll",))
+    rows = [Row(CancelPolled, "rechecking_cancel"), Row(Resumed, "rechecking_cancel")]
+    definition = TOOL_LOOP.with_state(pausing, rows).with_row(
+        "awaiting_model", Row(ModelFailed, "pausing", always_busy), at=2
+    )
+    (broken,) = verify(definition).broken
+    assert (broken.promise, len(broken.path), broken.path[-1][1]) == ("I8", 2, ())
+
+
+def always_busy(snapshot: Any, event: Any) -> bool:
+    """The provider is busy."""
+    return True
 
 
 # --- how it is printed --------------------------------------------------------------------------------------

@@ -343,6 +343,42 @@ def test_a_price_list_of_its_own_says_what_it_cost() -> None:
     assert everywhere(scene) == Usage(input_tokens=120, output_tokens=80, cost_usd=0.5, model="small")
 
 
+@pytest.mark.parametrize(
+    ("own", "cost"),
+    [(None, 3.0), (lambda usage: None, 3.0), (lambda usage: 0.25, 0.75)],
+    ids=["no price of its own", "one that knows nothing", "one of its own"],
+)
+def test_what_its_own_price_does_not_know_is_priced_by_the_parents(own: Any, cost: float) -> None:
+    """Its turns and what its tools tell, on every level, before a budget looks at them."""
+    tokens = Usage(input_tokens=60, output_tokens=40, model="small")
+
+    def scene(stage: Stage) -> Any:
+        @tool
+        def tell(ctx: Context) -> None:
+            """Tell."""
+            ctx.add_usage(tokens)
+
+        told = {"usage": tokens}
+        inner = sub(stage, call("c1", "tell") | told, FOUND | told, name="inner", tools=stage.driver.tools([tell]))
+        child = sub(stage, call("c2", "inner", prompt="who?") | USED, FOUND | USED, tools=[inner], price=own)
+        options: Any = {"budget": Budget(max_cost_usd=9.0), "price": lambda usage: 1.0}
+        return outcome(stage.run(ASK | USED, DONE | USED, tools=[child], **options))
+
+    known = Spend(steps=2, calls=1, cost_usd=2.0 + cost, tokens=700)
+    assert everywhere(scene) == ("answered", [("research", "ok", "")], known)
+
+
+def test_usage_that_it_does_not_report_has_no_price() -> None:
+    """Nobody is asked what nothing costs: it is unknown, as that of a turn of the parent is."""
+
+    def scene(stage: Stage) -> Any:
+        asked: list[Usage] = []
+        options: Any = {"budget": Budget(max_cost_usd=9.0), "price": asked.append}
+        return stage.run(ASK | USED, tools=[sub(stage, FOUND)], **options).status, asked
+
+    assert everywhere(scene) == ("usage_missing", [])
+
+
 def test_nothing_is_begun_when_nothing_is_left() -> None:
     """The time may be spent between the grant and the call; the handler says so, and asks no model."""
     child = sub(Stage(THREADS), FOUND)
@@ -875,7 +911,7 @@ def test_a_step_that_nobody_was_told_of_is_paid_when_the_child_is_left(replies: 
     """An interrupt may come between the reply and the notice of it; and a child that spent nothing says so."""
     bills: list[Usage] = []
     made: Any = sub(Stage(THREADS)).handler
-    with made.__self__.begun("who?", Context(bill=lambda call, usage: bills.append(usage))) as loop:
+    with made.__self__.begun("who?", Context(bill=bills.append)) as loop:
         for reply in replies:
             loop.send(CancelPolled(False, at=0.0))
             loop.replied(reply, at=0.0)

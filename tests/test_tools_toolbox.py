@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from loopmachine import notices, run
-from loopmachine.errors import Denied
+from loopmachine.errors import Denied, ToolFailed, ToolInterrupted
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Turn
 from loopmachine.tools import Context, Tool, Toolbox, tool
@@ -229,6 +229,73 @@ def test_a_predicate_sees_the_defaults_that_the_call_will_run_with() -> None:
     )
 
 
+@tool(needs_approval=lambda arguments: arguments["amount"] > 100)
+def transfer(to: str, amount: int = 1000, notes: list[str] = []) -> str:  # noqa: B006
+    """Transfer."""
+    return f"{amount} to {to}, {notes}"
+
+
+def test_what_is_approved_is_what_runs() -> None:
+    """A call that waits for approval holds the defaults too, and runs with them even if the tool has others by then."""
+
+    @tool(name="transfer", needs_approval=True)
+    def later(to: str, amount: int = 9, notes: list[str] = []) -> str:  # noqa: B006
+        """Transfer."""
+        return f"{amount} to {to}, {notes}"
+
+    call = prepared("transfer", {"to": "bob"}, Toolbox([transfer]))
+    boxes = [Toolbox([one]) for one in (transfer, later)]
+    told = [box.perform(call, Context(), error_text="message", max_chars=99).content for box in boxes]
+    assert (call.checked_arguments, call.arguments, told) == (
+        {"to": "bob", "amount": 1000, "notes": []},
+        {"to": "bob"},
+        ["1000 to bob, []"] * 2,
+    )
+    assert call.checked == '{"to":"bob","amount":1000,"notes":[]}'
+
+
+def test_a_call_that_needs_no_approval_holds_what_was_asked_for() -> None:
+    """Nobody reads it before the tool has it."""
+    assert prepared("transfer", {"to": "bob", "amount": 5}, Toolbox([transfer])).checked == '{"to":"bob","amount":5}'
+
+
+def test_the_approver_of_a_run_sees_what_the_tool_is_called_with() -> None:
+    """In the parts of the arguments, too."""
+
+    @attrs.frozen
+    class Order:
+        """An order."""
+
+        to: str
+        amount: int = 1000
+
+    ran: list[Order] = []
+
+    @tool(needs_approval=True)
+    def pay(order: Order, more: Order | None = None, urgent: bool = False) -> None:
+        """Pay."""
+        ran.extend(one for one in (order, more) if one)
+
+    shown: list[Any] = []
+
+    def approve(call: Call) -> bool:
+        shown.append(call.checked_arguments)
+        return True
+
+    replies = iter([call("a", "pay", order={"to": "bob"}, more={"to": "eve"}), {"kind": "final", "text": "done"}])
+    assert run(lambda messages: next(replies), "go", tools=[pay], approve=approve).answered
+    assert shown == [{"order": {"to": "bob", "amount": 1000}, "more": {"to": "eve", "amount": 1000}, "urgent": False}]
+    assert ran == [Order("bob"), Order("eve")]
+
+
+@pytest.mark.parametrize("asks", [True, lambda arguments: arguments["n"] == "many"])
+def test_where_the_defaults_would_not_pass_the_check_a_call_holds_none(asks: Any) -> None:
+    """A ready schema may tell any default; its handler has its own."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "default": "many"}, "m": {"default": 1}}}
+    call = prepared("ready", {"m": 2}, Toolbox([Tool("ready", "", schema, print, needs_approval=asks)]))
+    assert (call.needs_approval, call.checked) == (True, '{"m":2}')
+
+
 def test_a_tool_may_always_want_approval() -> None:
     """A tool that always wants approval wants it of every call."""
 
@@ -287,6 +354,76 @@ def test_a_call_brings_its_result() -> None:
 def test_a_tool_may_deny() -> None:
     """Denied becomes a denial with its code."""
     assert perform("pay", {"amount": 101}) == ("denied", "too_much: at most 100", "too_much")
+
+
+class Mute(Denied):
+    """A denial that can't even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Bare(Denied):
+    """A denial that never calls the constructor of its class."""
+
+    def __init__(self, *words: str) -> None:
+        Exception.__init__(self, *words)
+
+
+class Broken(ToolFailed):
+    """A failure that never calls the constructor of its class, and can't be printed."""
+
+    def __init__(self) -> None: ...
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def _with(error: Exception, **fields: Any) -> Exception:
+    """The error as one whose class sets these after all."""
+    vars(error).update(fields)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (_with(Denied("no", "never"), code=403), ("denied", "no: never", "403")),
+        (_with(Denied("no", "never"), code=None), ("denied", "no: never", "denied")),
+        (_with(Denied("no", "never"), code=" "), ("denied", "no: never", "denied")),
+        (Mute("no", "never"), ("denied", "no", "no")),
+        (Bare("never"), ("denied", "never", "denied")),
+        (Bare(), ("denied", "denied", "denied")),
+        (_with(ToolFailed("no route", "e"), code=404), ("failed", "no route", "404")),
+        (_with(ToolFailed("no route", "e"), outcome="lost"), ("failed", "no route", "e")),
+        (_with(ToolFailed("no route", "e"), outcome=["failed"]), ("failed", "no route", "e")),
+        (_with(ToolFailed("no route", "e"), outcome="unknown"), ("unknown", "no route", "e")),
+        (_with(ToolInterrupted("half"), code=None), ("interrupted", "half", "")),
+        (Broken(), ("failed", "", "")),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_whatever_a_denial_or_failure_carries_it_is_a_result(
+    error: Exception, told: tuple[str, str, str], asynchronous: bool
+) -> None:
+    """Its code is text, its outcome one that there is, and its words are those that it can say."""
+
+    def act() -> None:
+        """Act."""
+        raise error
+
+    async def act_later() -> None:
+        """Act."""
+        raise error
+
+    options: dict[str, Any] = {"error_text": "message", "max_chars": 99}
+    box = Toolbox([tool(name="act")(act_later if asynchronous else act)])
+    call = prepared("act", box=box)
+    if asynchronous:
+        result = asyncio.run(box.perform_async(call, Context(), **options))
+    else:
+        result = box.perform(call, Context(), **options)
+    assert (result.outcome, result.content, result.code, type(result.code)) == (*told, str)
 
 
 def test_a_tool_gets_its_own_copy_of_the_arguments() -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
-from loopmachine import TOOL_LOOP, Budget, Loop, trace
-from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Resumed
-from loopmachine.records import Decision
+from loopmachine import TOOL_LOOP, Budget, Definition, Loop, Row, State, advance, guards, requests, trace, updates
+from loopmachine.events import (
+    ApprovalGiven,
+    CancelPolled,
+    CancelRequested,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    Resumed,
+)
+from loopmachine.records import Decision, Snapshot, Turn
+from loopmachine.testing import snapshot as a_snapshot
 from tests.drivers import DONE, call, calls
-from tests.test_loop import ENDS, by_hand, ended, started, visited
+from tests.test_loop import BUDGET, ENDS, POLICY, RESTS, by_hand, ended, started, visit, visited
 
 NO_USAGE = "1 without cost, 1 without tokens"
 
@@ -141,6 +152,224 @@ def test_the_results_of_a_history_handed_in_are_not_this_runs() -> None:
     assert [(one["id"], one["content"]) for one in calls_told] == [("b", "4")]
 
 
+# --- of other tables --------------------------------------------------------------------------------------
+
+OTHER = "other_"
+#: The same machine with every state called otherwise.
+RENAMED = Definition(
+    OTHER + TOOL_LOOP.initial,
+    {
+        attrs.evolve(state, name=OTHER + state.name): [attrs.evolve(row, to=OTHER + row.to) for row in rows]
+        for state, rows in TOOL_LOOP.table.items()
+    },
+    hear={OTHER + key if isinstance(key, str) else key: update for key, update in TOOL_LOOP.hear.items()},
+)
+
+
+def everything(loop: Loop) -> tuple[Any, ...]:
+    """All that is told of a run, in the names of the tool loop."""
+    result = loop.result()
+    names = [one.replace(OTHER, "") for one in (str(result), result.explain())]
+    return result.to_dict()["steps"], result.failed_calls, *(one.replace("finished_", "") for one in names)
+
+
+@pytest.mark.parametrize("rest", RESTS)
+def test_what_is_told_of_a_run_does_not_hang_on_the_names_of_its_states(rest: int) -> None:
+    """Steps, failed calls, lines and explanation are the same, whatever the states are called."""
+    renamed = visit(started(definition=RENAMED, system="be brief", policy=POLICY, budget=BUDGET), range(rest))
+    assert everything(renamed) == everything(visited(rest))
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_what_is_told_of_every_end_does_not_hang_on_the_names_of_the_states(status: str) -> None:
+    """At every end, too."""
+    options, script = ENDS[status]
+    renamed = started(definition=RENAMED, **options)
+    if status == "cancelled":
+        renamed.send(CancelPolled(True, "enough", at=1.0))
+    assert everything(by_hand(renamed, *script)) == everything(ended(status))
+
+
+def unreviewed(snapshot: Snapshot, event: Event) -> bool:
+    """Nobody has looked at this turn again."""
+    return sum(isinstance(one, ModelReplied) for one in snapshot.events) % 2 == 1
+
+
+def reviewed(update: Callable[[Any, Any], Any] | None) -> Definition:
+    """The tool loop, in which the model says each of its turns again, in a rest of its own."""
+    reviewing = State("reviewing", "The model looks at what it said.", requests.ask_model)
+    rows = [
+        Row(ModelReplied, "rechecking_cancel", update=updates.keep_turn),
+        Row(ModelFailed, "rechecking_cancel", update=updates.keep_failure),
+        Row(CancelRequested, "reviewing", update=updates.remember_cancel),
+        Row(Resumed, "reviewing"),
+    ]
+    return TOOL_LOOP.with_state(reviewing, rows).with_row(
+        "validating", Row(None, "reviewing", unreviewed, update), at=8
+    )
+
+
+@pytest.mark.parametrize(("update", "counted"), [(updates.ask_with_tools, 4), (None, 2)], ids=["counted", "not"])
+def test_every_rest_that_asks_the_model_brings_a_step(update: Any, counted: int) -> None:
+    """Each with its own reply and its own calls, whether the rows count it or not: two may bear the same identity."""
+    script = call("a", n=1), call("b", n=2), DONE | {"text": "draft"}, DONE
+    loop = by_hand(started(definition=reviewed(update)), *script)
+    steps = loop.result().to_dict()["steps"]
+    assert [(one["step"], one["kind"], one["text"]) for one in steps] == [
+        (1, "calls", ""),
+        (2, "calls", ""),
+        (3, "final", "draft"),
+        (4, "final", "done"),
+    ]
+    told_of = [(one["id"], one["outcome"], one["content"], one["returned_at"]) for s in steps for one in s["calls"]]
+    assert told_of == [("a", None, None, None), ("b", "ok", "2", 6.0)]
+    assert [(one["asked_at"], one["replied_at"]) for one in steps] == [(1.0, 2.0), (3.0, 4.0), (7.0, 8.0), (9.0, 10.0)]
+    assert loop.result().spend.steps == counted
+    assert str(loop.result()).splitlines()[:6] == [
+        "step 1  calls",
+        "  look(n=1) -> not answered",
+        "step 2  calls",
+        "  look(n=2) -> ok: 2",
+        "step 3  final: draft",
+        "step 4  final: done",
+    ]
+
+
+def test_what_a_host_lost_in_any_rest_that_asks_the_model_is_told_as_unanswered() -> None:
+    """The next host asks once more, in the same rest; a cancel told meanwhile asks nothing."""
+    loop = by_hand(started(definition=reviewed(None)), DONE | {"text": "draft"})
+    loop.send(Resumed(at=5.0))
+    loop.send(CancelRequested("enough", at=6.0))
+    loop.failed(ValueError("no key"), at=7.0)
+    assert [(one["kind"], one["asked_at"]) for one in loop.result().to_dict()["steps"]] == [
+        ("final", 1.0),
+        ("unanswered", 3.0),
+        ("failed", 5.0),
+    ]
+
+
+def test_calls_of_one_identity_are_told_with_their_own_results() -> None:
+    """Where a table asks again without counting a step, each call of a place has what it brought, and when."""
+
+    def asked_before(snapshot: Snapshot, event: Event) -> bool:
+        """The model was asked."""
+        return snapshot.steps >= 1
+
+    uncounted = TOOL_LOOP.with_row("checking_budget", Row(None, "awaiting_model", asked_before), at=1)
+    loop = by_hand(started(definition=uncounted), call("a", n=1), call("b", n=2), DONE)
+    told_of = [one for step in loop.result().to_dict()["steps"] for one in step["calls"]]
+    assert {one.key for one in loop.result().results} == {(1, 0)}
+    assert [(one["id"], one["content"], one["returned_at"]) for one in told_of] == [("a", "1", 4.0), ("b", "2", 8.0)]
+
+
+def test_a_cancel_that_gives_the_model_a_last_word_brings_a_step() -> None:
+    """What a cancel leads to from elsewhere is asked."""
+    parting = State("parting", "The model says goodbye.", requests.ask_model)
+    rows = [Row(ModelReplied, "finished_cancelled", update=updates.keep_turn), Row(Resumed, "parting")]
+    cancel = Row(CancelPolled, "parting", guards.cancel_requested)
+    loop = started(definition=TOOL_LOOP.with_state(parting, rows).with_row("checking_cancel", cancel, at=1))
+    loop.send(CancelPolled(True, at=1.0))
+    loop.replied({"kind": "final", "text": "bye"}, at=2.0)
+    assert [(one["text"], one["asked_at"]) for one in loop.result().to_dict()["steps"]] == [("bye", 1.0)]
+
+
+@attrs.frozen
+class Nudged(Event):
+    """Somebody is tired of waiting."""
+
+    at: float = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class Greeted(Event):
+    """Somebody looked in."""
+
+    at: float = attrs.field(kw_only=True)
+
+
+def failed_for_now(snapshot: Snapshot, event: Any) -> bool:
+    """The failure may pass."""
+    return bool(event.retryable)
+
+
+#: A table of a user's own: it asks the model at once, until it has an answer.
+CHATTING = Definition(
+    "listening",
+    {
+        State("listening", "The model has the word.", requests.ask_model): [
+            Row(ModelReplied, "sorting", update=updates.keep_turn),
+            Row(ModelFailed, "listening", failed_for_now),
+            Row(ModelFailed, "finished_silent", update=updates.keep_failure),
+            Row(Nudged, "sorting"),
+            Row(Greeted, "listening"),
+            Row(CancelRequested, "cutting", update=updates.remember_cancel),
+            Row(Resumed, "listening"),
+        ],
+        State("cutting", "The model is to come to its end.", requests.ask_model): [
+            Row(ModelReplied, "finished_silent", update=updates.keep_turn),
+            Row(ModelFailed, "finished_silent", update=updates.keep_failure),
+        ],
+        State("sorting", "Was that an answer?", auto=True): [
+            Row(None, "finished_said", guards.turn_final, updates.append_final),
+            Row(None, "listening"),
+        ],
+        State("finished_said", "The model said something.", final="answered"): [],
+        State("finished_silent", "Nothing will be said.", final="fault"): [],
+    },
+)
+
+
+def chatted(*events: Callable[[Loop], Any]) -> Any:
+    """What is told of a run of that table in which this happens."""
+    loop = started(definition=CHATTING)
+    for happens in events:
+        happens(loop)
+    return [(one["kind"], one["asked_at"], one.get("replied_at")) for one in loop.result().to_dict()["steps"]]
+
+
+def test_a_run_that_begins_by_asking_the_model_has_a_first_step() -> None:
+    """Nobody told when it was asked; what a reply without an answer leads to is the next step."""
+    replies = [lambda loop: loop.replied(call("a"), at=1.0), lambda loop: loop.replied(DONE, at=2.0)]
+    assert [chatted(*replies[:number]) for number in range(3)] == [
+        [("unanswered", None, None)],
+        [("calls", None, 1.0), ("unanswered", 1.0, None)],
+        [("calls", None, 1.0), ("final", 1.0, 2.0)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("happens", "steps"),
+    [
+        (Resumed(at=1.0), [("unanswered", None, None), ("failed", 1.0, 2.0)]),
+        (Nudged(at=1.0), [("unanswered", None, None), ("failed", 1.0, 2.0)]),
+        (ModelFailed("busy", retryable=True, at=1.0), [("failed", None, 1.0), ("failed", 1.0, 2.0)]),
+        (CancelRequested(at=1.0), [("failed", None, 2.0)]),
+        (Greeted(at=1.0), [("failed", None, 2.0)]),
+    ],
+    ids=["lost", "asked anew", "failed", "cut short", "nothing"],
+)
+def test_what_happens_while_the_model_is_asked_may_ask_it_anew(happens: Event, steps: Any) -> None:
+    """Where the run goes round to it, it is another step; a cancel that leads to its end is none."""
+    assert chatted(lambda loop: loop.send(happens), lambda loop: loop.failed(ValueError("no key"), at=2.0)) == steps
+
+
+def test_an_end_of_the_users_own_is_told_as_any_other() -> None:
+    """Its name, its row, and what led there."""
+    result = by_hand(started(definition=CHATTING), DONE).result()
+    assert (result.status, result.answered, result.text) == ("said", True, "done")
+    assert str(result).splitlines()[:2] == ["step 1  final: done", "stop: said"]
+    assert result.explain().splitlines()[0] == (
+        f"finished_said, by sorting/1 [turn_final] held: {guards.turn_final.__doc__}"
+    )
+
+
+def test_a_run_from_a_snapshot_made_by_hand_is_told_from_there() -> None:
+    """One that stands where the model is asked is in its first step."""
+    reply = ModelReplied(Turn("done"), at=1.0)
+    after = advance(TOOL_LOOP, a_snapshot("awaiting_model", steps=3), reply).snapshot
+    assert [(one["step"], one["kind"], one["text"]) for one in trace.steps(TOOL_LOOP, after)] == [(1, "final", "done")]
+
+
 # --- as lines ---------------------------------------------------------------------------------------------
 
 
@@ -210,6 +439,33 @@ def test_what_a_model_writes_can_make_no_line_of_its_own() -> None:
         "spent:",
     ]
     assert "stop: answered" not in why(loop)
+
+
+HALF, MARK = "\ud83d", "\ufffd"
+
+
+def test_half_a_character_is_printed_as_the_mark_of_one_that_is_missing() -> None:
+    """Whoever wrote it, and wherever it is told; two halves that stand together are one character again."""
+    loop = by_hand(
+        started(),
+        calls(call("a", f"look{HALF}") | {"arguments": f"n {HALF}"}, text=f"a {HALF}", stop=f"s{HALF}"),
+        {"kind": "final", "text": f"b {HALF}\ude00 {HALF}"},
+    )
+    lines = told(loop).splitlines()
+    assert lines[0] == f"step 1  calls (s{MARK}): a {MARK}"
+    assert lines[1].startswith(f"  look{MARK}(n {MARK}) -> unknown_tool: ")
+    assert lines[2] == f"step 2  final: b \U0001f600 {MARK}"
+    cut = by_hand(started(), call("a", f"look{HALF}"), ValueError(f"c {HALF}"))
+    cut_short = started()
+    cut_short.send(CancelPolled(True, f"d {HALF}", at=1.0))
+    assert [line for one in (cut, cut_short) for line in why(one) if MARK in line] == [
+        f"the model failed with ValueError: c {MARK}",
+        f"cancelled: d {MARK}",
+    ]
+    stopped = why(by_hand(started(budget=Budget(max_calls=1)), calls(call("a", f"look{HALF}"), call("b"))))
+    assert f"it called look{MARK} as 'a'" in stopped[-1]
+    for one in (loop, cut, cut_short):
+        assert (told(one) + one.result().explain()).encode()
 
 
 @pytest.mark.parametrize(("length", "cut"), [(119, False), (120, False), (121, True)])

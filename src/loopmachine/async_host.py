@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.host import LONGEST_WAIT, Host, passes, unfinished
+from loopmachine.host import LONGEST_WAIT, Host, decided, passes, unfinished
 from loopmachine.loop import Loop
 from loopmachine.notices import log_warning
-from loopmachine.records import Call, CallResult
+from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import (
     AskApproval,
     AskModel,
@@ -49,7 +49,7 @@ class AsyncHost(Host):
         self.busy: set[asyncio.Task[Outcome]] = (
             set()
         )  #: those that are to be, once another cancellation of theirs is done
-        self.verdicts: list[tuple[Call, Any]] = []  #: what the approver has said so far
+        self.decisions: list[Decision] = []  #: what the approver has said so far
         self.wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_wake = False
 
@@ -101,9 +101,12 @@ class AsyncHost(Host):
         elif isinstance(request, InterruptModel | InterruptCalls):
             self.cut_short(STOPPED)
         elif (
-            isinstance(request, AskApproval) and self.approve and not self.children and (calls := self.unasked(request))
+            isinstance(request, AskApproval)
+            and self.approve is not None
+            and not self.children
+            and (calls := self.unasked(request))
         ):
-            self.verdicts = []
+            self.decisions = []
             self.spawn(request, True, partial(self.ask_approval, calls, self.approve))
 
     def start(self, call: Call) -> None:
@@ -126,7 +129,7 @@ class AsyncHost(Host):
         """Ask the approver, call by call."""
         for call in calls:
             said = approve(call)
-            self.verdicts.append((call, await said if inspect.isawaitable(said) else said))
+            self.decisions += decided(call, await said if inspect.isawaitable(said) else said)
 
     async def pause(self, seconds: float) -> bool:
         """Wait, or until cancelled. Whether it was."""
@@ -195,8 +198,8 @@ class AsyncHost(Host):
         value, raised = _brought(child)
         if isinstance(what, AskApproval):
             if any(isinstance(one, AskApproval) for one in self.loop.waiting):
-                self.decide(self.verdicts)
-            return None if child.cancelled() else raised
+                self.decide(self.decisions)
+            return None if child.cancelled() and why else raised  # one that nobody cancelled raised it himself
         if isinstance(what, AskModel):
             self.model_done(what, value, raised, why)
         elif child.cancelled() and why:

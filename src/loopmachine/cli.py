@@ -4,24 +4,55 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from typing import Final as Constant
 
 from loopmachine.errors import LoopError
 
+UNREAD: Constant = 141  #: what shells say of a command that a closed pipe ended
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code: 0, 1 where it found something wrong or a model failed, 2 where it can't be done."""
+    """Run a command; its exit code: 0, 1 where it found something wrong or a model failed, 2 where it can't be done.
+
+    141 where it was stopped because nobody reads what it prints, as behind ``| head``.
+    """
+    try:
+        try:
+            return _run(argv)
+        finally:
+            _flush()
+    except BrokenPipeError:
+        return UNREAD
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.command(arguments))
     except LoopError as error:
         sys.stderr.write(f"loopmachine: {error}\n")
         return 2
+
+
+def _flush() -> None:
+    """Print what is left. Where nobody reads it, it goes nowhere, so that Python ends in silence: BrokenPipeError."""
+    unread = None
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None where a process has none
+        try:
+            stream.flush()
+        except BrokenPipeError as error:
+            unread = error
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
+    if unread is not None:
+        raise unread
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,20 +12,23 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 from typing import Final as Constant
 
 import attrs
+import msgspec
 
 from loopmachine.errors import Denied, LoopError, ModelError
+from loopmachine.frozen import thaw
 from loopmachine.hosts import run
 from loopmachine.limits import Budget, Policy
 from loopmachine.result import Result
 from loopmachine.tools import Context, tool
+from loopmachine.trace import whole
 from loopmachine.wire import ANTHROPIC, OPENAI_CHAT
 
 WIDTH: Constant = 120  #: columns
@@ -155,6 +158,10 @@ def scripted(replies: Iterable[Any]) -> Callable[[Any], Any]:
     return model
 
 
+def _run(replies: Iterable[Any], prompt: str, tickets: Tickets, **options: Any) -> Result:
+    return run(scripted(replies), prompt, tools=TOOLS, context=Desk(tickets), **options)
+
+
 # --- the fixtures ---------------------------------------------------------------------------------------
 
 
@@ -170,16 +177,8 @@ class Fixture:
 
     def run(self, tickets: Tickets) -> Result:
         """At most 2 calls, and none beside another."""
-        return run(
-            scripted(self.replies),
-            "Label ticket T-1.",
-            tools=TOOLS,
-            budget=Budget(max_steps=self.max_steps, max_calls=2),
-            policy=Policy(batch="reject"),
-            wire=ANTHROPIC,
-            system=SYSTEM,
-            context=Desk(tickets),
-        )
+        limits = {"budget": Budget(max_steps=self.max_steps, max_calls=2), "policy": Policy(batch="reject")}
+        return _run(self.replies, "Label ticket T-1.", tickets, wire=ANTHROPIC, system=SYSTEM, **limits)
 
 
 def _reply(content: Any, stop: str = "tool_use") -> dict[str, Any]:
@@ -256,6 +255,27 @@ GENEROUS: Constant = Budget(max_steps=100, max_calls=100)  #: so that a recordin
 EXECUTED: Constant = ("ok", "failed", "denied")  #: the outcomes of calls that came as far as their tool
 
 
+class _Recorded(TypedDict):
+    prompt: Annotated[str, msgspec.Meta(pattern=r"\S")]  # a run refuses a blank one
+    replies: list[Any]
+    hand_loop_stop: str
+
+
+class _Recording(TypedDict):  # a file may hold more, which is not looked at
+    model: str
+    temperature: int | float
+    system: str
+    runs: list[_Recorded]
+
+
+def read(path: Path) -> Mapping[str, Any]:
+    """The recording in a file. Raises LoopError, which says what is wrong with it."""
+    try:
+        return msgspec.convert(thaw(path.read_text("utf-8")), _Recording)
+    except (OSError, ValueError, RecursionError, msgspec.ValidationError) as wrong:  # of msgspec 0.20, no ValueError
+        raise LoopError(f"{path} is no recording: {getattr(wrong, 'strerror', wrong)}") from wrong
+
+
 @attrs.frozen
 class Replay:
     """A recorded run, and what the machine made of it."""
@@ -293,25 +313,14 @@ def _wrapped(label: str, text: str) -> list[str]:
     return textwrap.wrap(line, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), max_lines=2)
 
 
-def replay(recording: dict[str, Any], tickets: Tickets) -> list[Replay]:
+def replay(recording: Mapping[str, Any], tickets: Tickets) -> list[Replay]:
     """Every run of a recording, its model giving the recorded replies in order."""
-    return [
-        Replay(
-            one["prompt"],
-            len(one["replies"]),
-            one["hand_loop_stop"],
-            run(
-                scripted(one["replies"]),
-                one["prompt"],
-                tools=TOOLS,
-                budget=GENEROUS,
-                wire=OPENAI_CHAT,
-                system=recording["system"],
-                context=Desk(tickets),
-            ),
-        )
-        for one in recording["runs"]
-    ]
+    made = {"budget": GENEROUS, "wire": OPENAI_CHAT, "system": recording["system"]}
+    replays = []
+    for one in recording["runs"]:
+        result = _run(one["replies"], one["prompt"], tickets, **made)
+        replays.append(Replay(one["prompt"], len(one["replies"]), one["hand_loop_stop"], result))
+    return replays
 
 
 def recordings(folder: Path | None = None, places: Sequence[Path] = PLACES) -> list[Path]:
@@ -351,14 +360,14 @@ def _counted(counter: Counter[str]) -> str:
 
 def main(folder: Path | None = None, *, fixtures: Sequence[Fixture] = FIXTURES, places: Sequence[Path] = PLACES) -> int:
     """Print it all. ``folder`` holds recordings. 1 if a fixture came to something else than it must, else 0."""
-    paths = recordings(folder, places)
+    found = {path.name: read(path) for path in recordings(folder, places)}
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
         lines, same = table(fixtures, place)
         show("Fixtures: replies in Anthropic's shape, at most 3 steps and 2 calls, no two calls at once", lines)
         result = fixtures[0].run(Tickets(place / "trace.sqlite"))
         show(f"Trace of the first fixture, {fixtures[0].name}", told(result))
-        _replay(paths, Tickets(place / "recordings.sqlite"))
+        _replay(found, Tickets(place / "recordings.sqlite"))
     return 0 if same else 1
 
 
@@ -368,8 +377,8 @@ def told(result: Result) -> Iterator[str]:
         yield from textwrap.wrap(line, WIDTH, subsequent_indent="      ") or [""]
 
 
-def _replay(paths: Sequence[Path], tickets: Tickets) -> None:
-    if not paths:
+def _replay(found: Mapping[str, Mapping[str, Any]], tickets: Tickets) -> None:
+    if not found:
         sys.stdout.write("Recordings: there are none here; say where they are with --recordings\n")
         return
     show(
@@ -377,15 +386,14 @@ def _replay(paths: Sequence[Path], tickets: Tickets) -> None:
         [f"at most {GENEROUS.max_steps} steps and {GENEROUS.max_calls} calls, which is more than any of them needs"],
     )
     replays: list[Replay] = []
-    for path in paths:
-        recording = json.loads(path.read_text("utf-8"))
-        found = replay(recording, tickets)
-        replays += found
-        heading = f"{path.name}: {recording['model']}, temperature {recording['temperature']}"
-        show(heading, [line for one in found for line in one.lines()])
+    for name, recording in found.items():
+        replayed = replay(recording, tickets)
+        replays += replayed
+        heading = f"{name}: {recording['model']}, temperature {recording['temperature']}"
+        show(heading, [line for one in replayed for line in one.lines()])
     show("All recordings together", summary(replays, tickets))
 
 
 def show(heading: str, lines: Iterable[str]) -> None:
     """Print a part of the demo under its heading."""
-    sys.stdout.write("\n".join([heading, "=" * len(heading), *lines, "", ""]))
+    sys.stdout.write(whole("\n".join([heading, "=" * len(heading), *lines, "", ""])))

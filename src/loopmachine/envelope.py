@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from loopmachine import codec
 from loopmachine.codec import must_be
 from loopmachine.definition import Definition
 from loopmachine.events import Event
 from loopmachine.frozen import freeze, thaw
+from loopmachine.history import Ids
 from loopmachine.limits import Policy
-from loopmachine.records import Snapshot
+from loopmachine.records import Exchange, Snapshot
 from loopmachine.tools.toolbox import ErrorText
 from loopmachine.wire import WIRES, Wire
 
@@ -66,9 +69,25 @@ def read(text: str, definition: Definition) -> dict[str, Any]:
     wrong_parts = [part for part, holds in right.items() if not holds]
     if wrong_parts:
         raise ValueError(f"{_NO_RUN}: {', '.join(wrong_parts)} can't be what is written there")
-    if data["start"].state not in definition.states:
-        raise ValueError(f"{_NO_RUN}: it begins in {data['start'].state!r}, which is no state of this definition")
+    _check_start(data["start"], definition)
     return data
+
+
+def _check_start(start: Snapshot, definition: Definition) -> None:
+    """Refuse what no run can begin with. ValueError."""
+    state, initial, said = start.state, definition.initial, start.history.entries
+    if state not in definition.states:
+        raise ValueError(f"{_NO_RUN}: it begins in {state!r}, which is no state of this definition")
+    if state != initial:
+        raise ValueError(f"{_NO_RUN}: it begins in {state!r}, and a run of this definition in {initial!r}")
+    if not said:
+        raise ValueError(f"{_NO_RUN}: it begins with an empty history, and a run with a prompt or what was said before")
+    ids = Ids(result.id for entry in said if isinstance(entry, Exchange) for result in entry.results)
+    blank = Snapshot(state=initial, clock=start.clock, since=start.clock, handed_in=len(said), ids=ids)
+    begun = blank.but(history=start.history, budget=start.budget, policy=start.policy)
+    wrong = [one.name for one in attrs.fields(Snapshot) if getattr(start, one.name) != getattr(begun, one.name)]
+    if wrong:
+        raise ValueError(f"{_NO_RUN}: it begins with {', '.join(wrong)} that no run has before its first event")
 
 
 def wire_of(name: str, given: Wire | None) -> Wire:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import math
+import copyreg
+import sys
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class LoopError(Exception):
-    """The root of the errors that this library raises by itself."""
+    """The root of the errors that this library raises by itself. It can be copied and pickled, with all it carries."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own calls the class with the finished sentence, which is not what most are made of.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]  # typeshed has none
 
 
 class InvalidDefinition(LoopError, ValueError):
@@ -45,7 +50,7 @@ def check_pause(who: str, seconds: object) -> None:
     """Refuse a pause that can't be one: TypeError for what is no number, ValueError for one that is none of seconds."""
     said = f"{who}: retry_after must be finite seconds from 0 on or None, not {seconds!r}"
     if isinstance(seconds, int | float) and not isinstance(seconds, bool):
-        if not 0 <= seconds < math.inf:
+        if not 0 <= seconds <= sys.float_info.max:  # a greater whole number can't be added to a clock
             raise ValueError(said)
     elif seconds is not None:
         raise TypeError(said)
@@ -110,3 +115,33 @@ class ToolInterrupted(ToolFailed):
 
 class InvalidTool(LoopError, TypeError):
     """A tool that can't be offered. The sentence names the tool, the parameter and the remedy."""
+
+
+# --- what was raised: a subclass may set anything, and leave out anything -----------------------------------
+
+
+def carried(error: BaseException, name: str) -> Any:
+    """What an error has under a name; None where it has nothing there, or can't say."""
+    try:
+        return getattr(error, name)
+    except Exception:
+        return None
+
+
+def text_of(error: BaseException, name: str, otherwise: str) -> str:
+    """What an error has under a name, as text; ``otherwise`` where it has nothing there, or can't say."""
+    value = carried(error, name)
+    try:
+        return otherwise if value is None else str.__str__(value if isinstance(value, str) else str(value))
+    except Exception:
+        return otherwise
+
+
+def pause_of(error: BaseException) -> float | None:
+    """The ``retry_after`` of an error; None where that can't be a pause."""
+    seconds: float | None = carried(error, "retry_after")
+    try:
+        check_pause(type(error).__name__, seconds)
+    except Exception:
+        return None
+    return seconds

@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from typing import Final as Constant
 
 from loopmachine import notices
 from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Event, ModelReplied, Resumed
@@ -200,9 +201,8 @@ class Host(ABC):
         self.asked.update(call.key for call in calls)
         return calls
 
-    def decide(self, verdicts: list[tuple[Call, Any]]) -> bool:
-        """Pass on what the approver decided; a call without a verdict stays undecided."""
-        decisions = [_decision(call, verdict) for call, verdict in verdicts if verdict is not None]
+    def decide(self, decisions: list[Decision]) -> bool:
+        """Pass on what the approver decided. Whether there was something."""
         if decisions:
             self.tell(ApprovalGiven(decisions, at=self.clock()))
         return bool(decisions)
@@ -219,16 +219,25 @@ class Host(ABC):
         self.tell(ModelReplied(self.loop.turn(reply), at=self.clock()))
 
 
-def _decision(call: Call, verdict: Any) -> Decision:
+def decided(call: Call, verdict: Any) -> list[Decision]:
+    """What an approver decided with his word on a call: nothing with None."""
+    if verdict is None:
+        return []
     if isinstance(verdict, bool):
-        return Decision(call.step, call.place, verdict)
+        return [Decision(call.step, call.place, verdict)]
     if isinstance(verdict, str):
-        return Decision(call.step, call.place, False, verdict)
+        return [Decision(call.step, call.place, False, verdict)]
     raise TypeError(f"approve must return True, False, a reason (text) or None, not {verdict!r}")
 
 
+_GIVEN: Constant = ("messages", "tools", "ask")  #: what a model can be given, in this order
+
+
 def arity_of(model: Callable[..., Any]) -> int:
-    """How many of (messages, tools, ask) a model takes: its parameters without a default, 2 for ``*args``."""
+    """How many of (messages, tools, ask) a model takes, by position; 2 for ``*args``.
+
+    The parameters without a default, at least one; after them those that are named so.
+    """
     if not callable(model):
         raise TypeError(f"model must be callable, not {model!r}")
     try:
@@ -239,7 +248,9 @@ def arity_of(model: Callable[..., Any]) -> int:
     needed = len([one for one in places if one.default is one.empty])
     if needed == 0 and any(one.kind is one.VAR_POSITIONAL for one in parameters):
         return 2
-    known = needed or min(len(places), 2)
+    known = needed or min(len(places), 1)
+    while known < min(len(places), len(_GIVEN)) and places[known].name == _GIVEN[known]:
+        known += 1
     named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
     if known not in (1, 2, 3) or named:
         raise TypeError("model must take (messages), (messages, tools) or (messages, tools, ask), by position")

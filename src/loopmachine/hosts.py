@@ -44,10 +44,13 @@ def run(
     """Run the loop to its end, or to a rest that somebody else must answer (``result.finished`` is False).
 
     ``model(messages, tools)`` returns a reply in the shape of ``wire``; it raises ModelError or anything else. A model
-    that has a ``wire``, as those of ``loopmachine.models``, is spoken to in that.
+    that has a ``wire``, as those of ``loopmachine.models``, is spoken to in that. One with one parameter gets the
+    messages alone, one with three also the AskModel; of those with a default, a second named ``tools`` and a third
+    named ``ask`` are given, by position, and others left alone.
     ``prompt`` is text, or a list of messages in that shape, system text among them, each call with its result.
     ``cancel``: a CancelToken or any ``() -> bool``. ``approve(call) -> True | False | reason | None``.
-    ``price(usage) -> US dollars | None``. ``observe(notice)`` gets each Advance, and Progress and Warning records.
+    ``price(usage) -> US dollars | None`` is asked for what the model, a tool or a sub-run spent and names no cost of.
+    ``observe(notice)`` gets each Advance, and Progress and Warning records.
     ``loop=`` goes on from an existing loop; what made it can't be given beside it, a new budget can.
     Only what is no Exception passes through, after running tools have ended; and what ``cancel``, ``approve`` or
     ``clock`` raise. The loop can go on from there.

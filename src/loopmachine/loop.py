@@ -14,7 +14,7 @@ from loopmachine import envelope, notices, rules
 from loopmachine.bills import Bills
 from loopmachine.codec import ENTRY, check_event, misfits, must_be
 from loopmachine.definition import Definition
-from loopmachine.errors import ModelError
+from loopmachine.errors import ModelError, carried, pause_of, text_of
 from loopmachine.events import Event, ModelFailed, ModelReplied
 from loopmachine.frozen import freeze
 from loopmachine.history import History, Ids
@@ -159,7 +159,7 @@ class Loop:
             )
         self.snapshot, self.waiting = after, waiting
         if self.bills:
-            self.bills.paid(event)
+            self.bills.close(after)
 
     def asking(self, ask: AskModel) -> AskModel:
         """The request with what the model is to be given, all of it its own to do anything with."""
@@ -185,24 +185,35 @@ class Loop:
         turn = self.wire.decode(reply, lambda asked: toolbox.calls(asked, step, ids))
         if turn is reply:
             turn = toolbox.prepare(turn, step, ids)
-        if turn.usage is not None and turn.usage.cost_usd is None and self.price is not None:
-            turn = attrs.evolve(turn, usage=self._priced(turn.usage, self.price))
+        if turn.usage is not None and (usage := self._priced(turn.usage)) is not turn.usage:
+            turn = attrs.evolve(turn, usage=usage)
         return turn
 
     def failed(self, error: BaseException, *, at: float, timed_out: bool = False) -> Advance:
-        """Tell the machine that asking the model raised."""
+        """Tell the machine that asking the model raised. TypeError for what is no exception."""
         return self.send(self.failure(error, at=at, timed_out=timed_out))
 
     def failure(self, error: BaseException, *, at: float, timed_out: bool = False) -> ModelFailed:
         """What it means that asking the model raised: only a ModelError can say that it may be asked again."""
-        if isinstance(error, ModelError):
-            late = timed_out or error.timed_out
-            return ModelFailed(error.code, error.message, error.retryable, error.retry_after, late, at=at)
-        return ModelFailed(type(error).__name__, said_by(error), timed_out=timed_out, at=at)
+        must_be("error", error, BaseException, "the exception that asking the model raised")
+        name, said = type(error).__name__, said_by(error)
+        if not isinstance(error, ModelError):
+            return ModelFailed(name, said, timed_out=timed_out, at=at)
+        return ModelFailed(
+            text_of(error, "code", name),
+            text_of(error, "message", said),
+            carried(error, "retryable") is True,
+            pause_of(error),
+            timed_out or carried(error, "timed_out") is True,
+            at=at,
+        )
 
-    def _priced(self, usage: Usage, price: Price) -> Usage:
+    def _priced(self, usage: Usage) -> Usage:
+        """What was told, with the cost that the price knows where nobody named one."""
+        if self.price is None or usage.cost_usd is not None:
+            return usage
         try:
-            cost: Any = price(usage)
+            cost: Any = self.price(usage)
             if not isinstance(cost, float | int | str | None):  # a Decimal
                 cost = float(cost)
             return attrs.evolve(usage, cost_usd=cost)
@@ -213,7 +224,11 @@ class Loop:
     # --- tools --------------------------------------------------------------------------------------------
 
     def perform(self, call: Call, *, progress: Callable[..., None] | None = None) -> CallResult:
-        """Run a sync tool for a granted call; whatever it raises becomes a result that says so."""
+        """Run a sync tool for a granted call; whatever it raises becomes a result that says so.
+
+        TypeError for what is no Call, and for an async tool.
+        """
+        must_be("call", call, Call, _GRANTED)
         result = self.toolbox.perform(
             call,
             self._context(call, progress),
@@ -224,6 +239,7 @@ class Loop:
 
     async def perform_async(self, call: Call, *, progress: Callable[..., None] | None = None) -> CallResult:
         """The same for an async tool. A CancelledError passes through."""
+        must_be("call", call, Call, _GRANTED)
         result = await self.toolbox.perform_async(
             call,
             self._context(call, progress),
@@ -291,8 +307,9 @@ class Loop:
             deadline=self.snapshot.deadline,
             clock=self._clock,
             budget=self.snapshot.budget,
+            priced=self._priced,
             spend=self._spend,
-            bill=self.bills.add,
+            bill=self.bills.opened(call),
             progress=progress,
         )
 
@@ -333,3 +350,4 @@ def _start(prompt: Any, history: History | None, initial: str, at: float) -> Sna
 
 
 _NOBODYS = Context()  #: for a tool that does not look at it
+_GRANTED = "a Call, as StartCalls holds them"

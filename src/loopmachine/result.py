@@ -62,7 +62,7 @@ class Result:
     @property
     def text(self) -> str:
         """The final text, blank when there is none."""
-        entries = self.snapshot.history.entries
+        entries = self.snapshot.history.entries[self.snapshot.handed_in :]
         last = entries[-1] if self.answered and entries else None
         return last.turn.text if isinstance(last, Final) else ""
 

@@ -21,12 +21,13 @@ from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.loop import Loop, Price
 from loopmachine.machine import Advance
 from loopmachine.notices import log_warning
-from loopmachine.records import Call, Exchange
+from loopmachine.records import Exchange
 from loopmachine.requests import AskApproval, AskModel, InterruptModel
 from loopmachine.result import Result
 from loopmachine.sync_host import SyncHost
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CallToken, Context, Tool
+from loopmachine.tools.context import as_told
 from loopmachine.tools.signature import is_async
 from loopmachine.tools.timeouts import PASSED, TimedOut
 from loopmachine.tools.tool import Approval
@@ -71,6 +72,7 @@ def loop_tool(
     that its model does not report, both end ``usage_missing``. Its cancel, deadline, clock and ``context`` are the
     parent's; left behind by a ``timeout`` or an exception, it begins no step and no call any more, and of what it
     spends only that of the step under way is unknown: where a budget needs it, the parent ends ``usage_missing``.
+    A usage without a cost that ``price`` does not know, if there is one, is priced by the parent's.
     ``observe(notice)`` gets its Advances, the parent's a Progress a step.
 
     Answered, it is ``ok`` with the answer. ``denied``: one of its tools needs approval, and nobody is asked in there;
@@ -109,7 +111,7 @@ class _SubRun:
     def loop(self, prompt: str, budget: Budget | None, **more: Any) -> Loop:
         """A loop for a prompt."""
         given = {option: value for option, value in self.options.items() if value is not None}
-        return Loop(prompt, tools=self.tools, budget=budget, **given, **more)
+        return Loop(prompt, tools=self.tools, budget=budget, **(given | more))
 
     def answer(self, prompt: str, ctx: Context) -> str:
         """Run to the answer, in this thread."""
@@ -133,7 +135,8 @@ class _SubRun:
     def begun(self, prompt: str, ctx: Context) -> Iterator[Loop]:
         """A loop; what it spends is the parent's to pay at once, whatever ends it or leaves it behind."""
         cancel = ctx.cancel.untimed() if isinstance(ctx.cancel, CallToken) else ctx.cancel
-        loop = self.loop(prompt, self.within(ctx), context=ctx.data, cancel=cancel, at=ctx.clock())
+        price = partial(self.price, ctx)
+        loop = self.loop(prompt, self.within(ctx), context=ctx.data, price=price, cancel=cancel, at=ctx.clock())
         loop.bills = bills = _Passed(ctx)
         late = partial(self.late, ctx, loop, bills)
         forget = ctx.cancel.subscribe(late) if isinstance(ctx.cancel, CallToken) else None
@@ -147,6 +150,12 @@ class _SubRun:
             bills.lose(loop)
             if not bills.passed:
                 ctx.add_usage(Usage.total(()))
+
+    def price(self, ctx: Context, usage: Usage) -> float | None:
+        """By its own price, or else by the parent's."""
+        own: Price | None = self.options["price"]
+        cost = None if own is None else own(usage)
+        return ctx.priced(usage).cost_usd if cost is None else cost
 
     @staticmethod
     def late(ctx: Context, loop: Loop, bills: _Passed) -> None:
@@ -206,16 +215,16 @@ class _Passed(Bills):
 
     def __init__(self, ctx: Context) -> None:
         super().__init__()
-        self.pass_on = ctx.add_usage
+        self.pass_on = attrs.evolve(ctx, priced=as_told).add_usage  # it has its price, or none knows it
         self.asked = 0  #: how often its model was asked and that is paid
         self.passed = False  #: there was something to pay
         budget = ctx.budget
         self.needed = budget.max_cost_usd is not None or budget.max_tokens is not None
         self.lost = False  #: there was something that nobody will know
 
-    def add(self, call: Call, usage: Usage) -> None:
+    def add(self, bill: list[Usage], usage: Usage) -> None:
         """A call of the sub-run spent this."""
-        super().add(call, usage)
+        super().add(bill, usage)
         self.pass_on(usage)
 
     def pay(self, *events: ModelReplied | ModelFailed) -> None:

@@ -11,10 +11,10 @@ from contextvars import copy_context
 from typing import Any
 
 from loopmachine.events import CallReturned, Resumed
-from loopmachine.host import LONGEST_WAIT, Host, passes, unfinished
+from loopmachine.host import LONGEST_WAIT, Host, decided, passes, unfinished
 from loopmachine.loop import Loop
 from loopmachine.notices import log_warning
-from loopmachine.records import Call, CallResult
+from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
@@ -117,7 +117,7 @@ class SyncHost(Host):
         """Ask the approver, if there is one."""
         if self.approve is None:
             return False
-        verdicts: list[tuple[Call, Any]] = []
+        decisions: list[Decision] = []
         told = False
         try:
             for call in self.unasked(request):
@@ -125,9 +125,9 @@ class SyncHost(Host):
                 if inspect.iscoroutine(verdict):
                     verdict.close()
                     raise TypeError("approve is async; use run_async")
-                verdicts.append((call, verdict))
+                decisions += decided(call, verdict)
         finally:  # who has said yes is not asked again, whatever stopped him
-            told = self.decide(verdicts)
+            told = self.decide(decisions)
         return told
 
     def start(self, request: StartCalls) -> bool:

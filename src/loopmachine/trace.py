@@ -8,51 +8,85 @@ from typing import Any
 import attrs
 
 from loopmachine.definition import Definition
-from loopmachine.events import CallReturned, ModelFailed, ModelReplied
+from loopmachine.events import CallReturned, ModelFailed, ModelReplied, Resumed
 from loopmachine.limits import Usage
 from loopmachine.records import Call, CallResult, Exchange, Snapshot
 
 WIDTH = 120  #: characters that a line of the printed trace is cut to
 
 
-def own_results(snapshot: Snapshot) -> Iterator[CallResult]:
-    """The results that this run brought, in the order their calls were asked for."""
+def _own_calls(snapshot: Snapshot) -> Iterator[tuple[Call, CallResult]]:
     for entry in snapshot.history.entries[snapshot.handed_in :]:
         if isinstance(entry, Exchange):
-            yield from entry.results
+            yield from zip(entry.turn.calls, entry.results, strict=False)
     for flight in snapshot.flights:
         if flight.result is not None:
-            yield flight.result
+            yield flight.call, flight.result
+
+
+def own_results(snapshot: Snapshot) -> Iterator[CallResult]:
+    """The results that this run brought, in the order their calls were asked for."""
+    return (result for _, result in _own_calls(snapshot))
 
 
 def steps(definition: Definition, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Plain data: what each step brought, when (on the clock of ``at``), and what its calls brought."""
-    results = {result.key: result for result in own_results(snapshot)}
-    returned = {event.result.key: event for event in snapshot.events if isinstance(event, CallReturned)}
-    found: list[dict[str, Any]] = []
+    """Plain data: what each step brought, when (on the clock of ``at``), and what its calls brought.
+
+    ``asked_at`` is None of a step that the run began in.
+    """
+    returned = {_named(event.result): event for event in snapshot.events if isinstance(event, CallReturned)}
+    brought = {_asked(call): (result, returned.get(_named(result))) for call, result in _own_calls(snapshot)}
+    asking = {state.name for _, state, row in definition.all_rows() if _answers(row.event)}
+    rows_taken = snapshot.rows
+    found = [_step(1, None)] if (_state(rows_taken[0]) if rows_taken else snapshot.state) in asking else []
     for event, rows in snapshot.log:
         if isinstance(event, ModelReplied):
             turn = event.turn
-            calls = [_call(call, results.get(call.key), returned.get(call.key)) for call in turn.calls]
             found[-1].update(
                 kind=turn.kind,
                 text=turn.text,
                 stop=turn.stop,
                 fault=turn.fault,
                 usage=_usage(turn.usage),
-                calls=calls,
+                calls=[_call(call, *brought.get(_asked(call), (None, None))) for call in turn.calls],
                 replied_at=event.at,
             )
         elif isinstance(event, ModelFailed):
             failure = f"{event.code}: {event.message}"
             found[-1].update(kind="failed", fault=failure, usage=_usage(event.usage), replied_at=event.at)
-        if any(_asks(definition, row) for row in rows):
-            found.append({"step": len(found) + 1, "kind": "unanswered", "asked_at": event.at, "calls": []})
+        if definition.row(rows[-1]).to in asking and (_state(rows[0]) not in asking or _anew(definition, event, rows)):
+            found.append(_step(len(found) + 1, event.at))
     return found
 
 
-def _asks(definition: Definition, row: str) -> bool:
-    return definition.row(row).to == "awaiting_model" and not row.startswith("awaiting_model/")
+def _step(number: int, asked_at: float | None) -> dict[str, Any]:
+    return {"step": number, "kind": "unanswered", "asked_at": asked_at, "calls": []}
+
+
+def _answers(event: type[Any] | None) -> bool:
+    """Whether the model is asked where this is taken: what answers it is taken only while it is waited for."""
+    return event is not None and issubclass(event, ModelReplied | ModelFailed)
+
+
+def _anew(definition: Definition, event: Any, rows: tuple[str, ...]) -> bool:
+    """Whether the model is asked once more by an event that leads from one rest where it is to one where it is."""
+    if isinstance(event, ModelReplied | ModelFailed | Resumed):  # what was asked has its answer, or never gets one
+        return True
+    stayed = definition.row(rows[0]).to == _state(rows[0])
+    return not stayed and not getattr(event, "cancelled", False)  # nothing is asked once cancelled, only cut short
+
+
+def _state(row: str) -> str:
+    return row.rpartition("/")[0]
+
+
+def _asked(call: Call) -> tuple[Any, ...]:
+    """A call as the model wrote it: in one step there may be two of a place, where a table asks again."""
+    return call.key, call.id, call.name, call.arguments_text
+
+
+def _named(result: CallResult) -> tuple[Any, ...]:
+    return result.key, result.id, result.name
 
 
 def _usage(usage: Usage | None) -> dict[str, Any] | None:
@@ -94,7 +128,7 @@ def explain(definition: Definition, snapshot: Snapshot) -> str:
         facts.append(f"identical turns {snapshot.identical} of {snapshot.policy.max_identical_turns}")
     if snapshot.cancelled:
         facts.append(f"cancelled{': ' if snapshot.cancel_reason else ''}{snapshot.cancel_reason}")
-    return "\n".join(facts)
+    return whole("\n".join(facts))
 
 
 def spent(snapshot: Snapshot) -> str:
@@ -147,7 +181,12 @@ def _short(arguments: Any) -> str:
 
 def _flat(text: str) -> str:
     """On one line, whatever a model wrote."""
-    return " ".join(text.split())
+    return whole(" ".join(text.split()))
+
+
+def whole(text: str) -> str:
+    """Text that can be printed. Half a character is U+FFFD, as in what a model is sent; two that stand together one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _cut(line: str, width: int = WIDTH) -> str:

@@ -27,15 +27,17 @@ from loopmachine import guards, rules, updates
 from loopmachine.definition import Definition, Guard, Row, State
 from loopmachine.errors import InvalidDefinition
 from loopmachine.review.verify import verify
+from loopmachine.review.world import nothing
 from loopmachine.table import TOOL_LOOP
 
 Look = dict[str, Any]  #: how the verifier looks: its arguments
 #: How it looks for a fault, until it finds it: near everywhere, then farther, about 5 seconds in all; then everywhere.
+#: A fault sees no more of the history than the function that it is planted in.
 LOOKS: Constant[tuple[Look, ...]] = (
-    {"advances": 150},
-    {"advances": 1_500, "scattered": True},
-    {"advances": 6_000, "scattered": True},
-    {},
+    {"advances": 150, "sees": nothing},
+    {"advances": 1_500, "scattered": True, "sees": nothing},
+    {"advances": 6_000, "scattered": True, "sees": nothing},
+    {"sees": nothing},
 )
 VARIABLE = "LOOPMACHINE_FAULT"  #: names the fault to plant before tests are collected
 #: What has to notice a fault besides the verifier.

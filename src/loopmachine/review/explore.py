@@ -25,6 +25,7 @@ from loopmachine.machine import engine, outstanding
 from loopmachine.records import Snapshot
 from loopmachine.review.account import Account, seal
 from loopmachine.review.answers import left
+from loopmachine.review.circles import Circles
 from loopmachine.review.moves import Move
 from loopmachine.review.order import Orders
 from loopmachine.review.promises import PROMISES, SUBJECTS, Promise
@@ -70,6 +71,7 @@ class Broken:
     sentence: str
     world: World
     path: tuple[tuple[Event, tuple[str, ...]], ...]  #: each event with the rows that it took
+    circle: int = 0  #: so many of the last events lead back to where they began
 
 
 @attrs.define(eq=False)
@@ -90,6 +92,7 @@ class Walk:
     broken: list[Broken] = attrs.field(factory=list)
     whole: bool = False  #: every rest was left on every event
     orders: Orders = attrs.field(init=False)
+    _circles: Circles[Place] = attrs.field(init=False)
     #: The promises that a move can break, by whether it leads to a new rest and what it has to do with.
     _breakable: dict[tuple[bool, bool, bool], list[Promise]] = attrs.field(init=False)
     _stock: Stock = attrs.field(init=False)
@@ -101,6 +104,7 @@ class Walk:
         either = (False, True)
         self._breakable = {(new, *of): self._broken_by(new, *of) for new in either for of in product(either, either)}
         self.orders = Orders(self.definition)
+        self._circles = Circles(self.definition)
         self._stock = Stock(self.definition)
 
     @property
@@ -108,22 +112,34 @@ class Walk:
         """The rows taken."""
         return {row for path in self.paths for row in path}
 
-    def run(self, advances: int | None = None, seconds: float = math.inf) -> Walk:
-        """Explore to the end or the first promise that is broken; or until so many advances or seconds are used."""
+    def run(self, advances: int | None = None, seconds: float = math.inf, deepest: int | None = None) -> Walk:
+        """Explore to the end or the first promise that is broken; or until so many advances or seconds are used.
+
+        ``deepest``: no rest is left that is so many events away.
+        """
         until = time.monotonic() + seconds
         most = math.inf if advances is None else advances
-        start = self._start()
+        try:
+            start = self._start()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever somebody's asks raises
+            self.broken.append(Broken("I8", _refused(error), self.world, ()))
+            return self
         self._seen.add(start.key)
         self._todo.append(start)
         self.snapshots += 1
         with _without_collections():
-            while self._todo and not self.broken:
-                if self.advances >= most or time.monotonic() >= until:
-                    return self
+            while self._todo and not self.broken and self.advances < most and time.monotonic() < until:
                 if self.scattered:
                     self._todo.rotate(self._chance.randrange(len(self._todo)))
-                self._leave(self._todo.popleft())
-        self.whole = not self.broken
+                place = self._todo.popleft()
+                if deepest is None or len(place.path()) < deepest:
+                    self._leave(place)
+                if self._circles.due:
+                    self._go_round()
+            self._go_round()
+        self.whole = deepest is None and not self._todo and not self.broken
         return self
 
     def _start(self) -> Place:
@@ -138,12 +154,12 @@ class Walk:
         for event in self.world.events(before, asked, definition.accepts(before.state)):
             try:
                 after, asking = take(before, event, asked)
+                move = Move(definition, before, event, after, asked, asking, place.account, place.left)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # a SystemExit, too: it would end the command as if all were well
                 self._break("I8", _refused(error), place, event)
                 return
-            move = Move(definition, before, event, after, asked, asking, place.account, place.left)
             rows, key = after.log.latest, key_of(after)
             new = key not in seen
             found = self._check(move, rows, new)
@@ -152,6 +168,7 @@ class Walk:
                 return
             if new:
                 self._reach(move, rows, key, place)
+            self._circles.add(place, event, rows, key)
         if "I11" in self.promises and key_of(before) != place.key:
             self._break("I11", "a snapshot was changed by what was told after it", place)
 
@@ -166,6 +183,14 @@ class Walk:
         # Without its log, which costs more than all the rest, where nothing reads it.
         kept = after if self.world.sees else after.but(log=_NO_LOG)
         self._todo.append(Place(kept, move.told, move.left, move.asking, key, move.event, rows, before))
+
+    def _go_round(self) -> None:
+        """Find a circle that a run can go in for ever, where nothing else was found."""
+        found = None if self.broken or "I1" not in self.promises else self._circles.find()
+        if found is not None:
+            place, circle = found
+            sentence = f"the last {len(circle)} of these events can come again and again: the run may never end"
+            self.broken.append(Broken("I1", sentence, self.world, (*place.path(), *circle), len(circle)))
 
     def _check(self, move: Move, rows: tuple[str, ...], new: bool) -> tuple[str, str] | None:
         """The first promise that is broken at a move, and how."""

@@ -15,6 +15,10 @@ from loopmachine.review.verify import OPTIONS, Report
 
 _WIDTH = 110
 _COUNTED = ("steps", "calls", "cost_usd", "tokens", "unpriced", "unmetered")
+_GUESSED = (
+    "of the history, guards and updates of your own are taken to see how often each tool was called with which "
+    "outcome: for those that see more, as an order or a text, call verify(..., sees=...)"
+)
 TABLE = (
     "one initial state, every state reachable, no trap, no way out of a final state, on every event of a state a last "
     "row without a guard and none after it, every guard and update named and documented, no cycle of auto states"
@@ -70,6 +74,7 @@ def _explored(report: Report) -> Iterator[list[str]]:
         f"{_figures(report, report.seconds)}  {report.configurations} configurations, {whole}; {rate:,.0f} advances/s",
         f"every advance checked against {', '.join(PROMISES)}; compared with stock transitions: {report.looked:,}",
         *([f"told by no world: {', '.join(report.untold)}"] if report.untold else []),
+        *(wrap(_GUESSED, _WIDTH, subsequent_indent="  ") if report.guessed else []),
     ]
     rows, finals = len(list(report.definition.all_rows())), _finals(report)
     yield [

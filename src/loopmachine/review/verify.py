@@ -19,7 +19,7 @@ from loopmachine.review.explore import LOOKS, Broken, Walk
 from loopmachine.review.order import Both
 from loopmachine.review.pairwise import Options, every, pairwise
 from loopmachine.review.promises import PROMISES, Promise
-from loopmachine.review.world import BATCHES, FEWER, Unanswerable, World, used
+from loopmachine.review.world import BATCHES, FEWER, Unanswerable, World, nothing, used
 from loopmachine.table import TOOL_LOOP
 
 #: The values that the worlds have, every two of which meet in one of them: of the budget, the policy, and the host.
@@ -42,6 +42,8 @@ OPTIONS: Constant[Options] = {
 }
 _BUDGET: Constant = ("max_steps", "max_calls", "max_seconds", "max_cost_usd", "max_tokens")
 _POLICY: Constant = tuple(name for name in OPTIONS if name in attrs.fields_dict(Policy))
+
+SHORTENING: Constant = 10.0  #: seconds in which a shorter way to a broken promise is looked for
 
 Sees = Callable[[Snapshot], Any]
 Each = Callable[[Mapping[str, Any], Walk, float], None]
@@ -69,6 +71,7 @@ class Report:
     definition: Definition
     unexplored: str = ""  #: why nothing was explored; blank where it was
     untold: tuple[str, ...] = ()  #: events that no world tells, by name; their rows are not expected to be taken
+    guessed: bool = False  #: what functions of somebody's own see of the history was taken to be what ``used`` sees
     configurations: int = 0
     advances: int = 0  #: each checked against every promise
     snapshots: int = 0  #: distinct, equal ones merged
@@ -162,26 +165,78 @@ def verify(
     ``full``: the product of all values, not every pair and what shows whether a row is dead under a value. ``seconds``
     bounds the whole, ``advances`` each configuration; the first broken promise ends it. ``scattered``: bounded, it is
     everywhere a little, and a path no shortest one. ``tools``: further tools by name, of whose calls your guards speak.
-    ``sees(snapshot)``: what your guards and updates see of the history, to be hashed; by default how often ``tools``,
-    or all, were called with which outcomes. ``each`` is told its seconds.
+    ``sees(snapshot)``: what your guards and updates see of the history, to be hashed; by default ``world.nothing`` at
+    first and then how often ``tools``, or all, were called with which outcomes. ``each`` is told its seconds.
     """
     live(definition)
-    report, began = Report(definition, *_foreign_events(definition)), time.monotonic()
-    sees = used(tuple(tools)) if sees is None and _foreign_functions(definition) else sees
+    began = time.monotonic()
+    report = Report(definition, *_foreign_events(definition))
+    search = _Search(definition, promises, tuple(tools), sees, None if full else LOOKS, advances, scattered)
+    searches = [search]
+    if sees is None and _foreign_functions(definition):
+        report.guessed = True
+        searches.append(attrs.evolve(search, sees=used(search.tools)))
     try:
-        for chosen in () if report.unexplored else _configurations(report, full):
-            started = time.monotonic()
-            left = math.inf if seconds is None else seconds - (started - began)
-            if report.broken or left <= 0:
-                report.whole = False
-                break
-            walk = Walk(definition, world(chosen, tools, sees), promises, None if full else LOOKS, scattered)
-            report.add(chosen, walk.run(advances, left))
-            each(chosen, walk, time.monotonic() - started)
+        for search in () if report.unexplored else searches:
+            _explore(report, search, full, math.inf if seconds is None else began + seconds, each)
     except Unanswerable as error:
         report.unexplored = str(error)
     report.seconds = time.monotonic() - began
     return report
+
+
+def _explore(report: Report, search: _Search, full: bool, until: float, each: Each) -> None:
+    """One configuration after the other, until a promise is broken or the time is over."""
+    for chosen in _configurations(report, full):
+        started = time.monotonic()
+        if report.broken or started >= until:
+            report.whole = False
+            return
+        walk = search.walk(chosen).run(search.advances, until - started)
+        report.add(chosen, walk)
+        each(chosen, walk, time.monotonic() - started)
+        report.broken[-1:] = search.shortest(chosen, walk, min(until - started, SHORTENING))
+
+
+@attrs.frozen
+class _Search:
+    """What is asked of every walk of a verification."""
+
+    definition: Definition
+    promises: Mapping[str, Promise]
+    tools: tuple[str, ...]
+    sees: Sees | None
+    looks: int | None
+    advances: int | None
+    scattered: bool
+
+    def walk(self, chosen: Mapping[str, Any]) -> Walk:
+        """The exploration of a configuration, not begun."""
+        told = world(chosen, self.tools, None if self.sees is nothing else self.sees)
+        return Walk(self.definition, told, self.promises, self.looks, self.scattered)
+
+    def shortest(self, chosen: Mapping[str, Any], walk: Walk, left: float) -> list[Broken]:
+        """The promise that a walk found broken, if any: on the shortest way that is found with one value another one,
+        of these values or of the first ones; of ways that are as long, that with more of the first values.
+
+        Where the walk was scattered, its way is left as it is.
+        """
+        until, broken = time.monotonic() + left, list(walk.broken)
+        firsts = {name: values[0] for name, values in OPTIONS.items()}
+        for afresh in (True, False) if broken and not self.scattered else ():
+            for name, value in [(name, value) for name, values in OPTIONS.items() for value in values]:
+                other = {**(firsts if afresh else chosen), name: value}
+                most, left = len(broken[0].path), until - time.monotonic()
+                tried = self.walk(other).run(self.advances, left, most).broken
+                same = [one.promise for one in tried] == [broken[0].promise]
+                if same and (len(tried[0].path), _later(other)) < (most, _later(chosen)):
+                    broken, chosen = tried, other
+        return broken
+
+
+def _later(chosen: Mapping[str, Any]) -> int:
+    """How many values are not the first of their options."""
+    return sum(chosen[name] != values[0] for name, values in OPTIONS.items())
 
 
 def _configurations(report: Report, full: bool) -> Iterator[Mapping[str, Any]]:
@@ -200,6 +255,13 @@ def _foreign_events(definition: Definition) -> tuple[str, tuple[str, ...]]:
 
 
 def _foreign_functions(definition: Definition) -> bool:
-    """Some of the guards and updates are not those of this library."""
-    functions = {function for _, _, row in definition.all_rows() for function in (row.guard, row.update) if function}
-    return any(not function.__module__.startswith("loopmachine.") for function in functions)
+    """Some of what it calls is not what the tool-calling loop calls. A wrapper may look like what it wraps."""
+    known = list(_functions(TOOL_LOOP))
+    return any(all(function is not one for one in known) for function in _functions(definition))
+
+
+def _functions(definition: Definition) -> Iterator[Any]:
+    for _, _, row in definition.all_rows():
+        yield from (function for function in (row.guard, row.update) if function is not None)
+    yield from definition.hear.values()
+    yield from (state.asks for state in definition.table if state.asks is not None)

@@ -83,6 +83,11 @@ class Unanswerable(LoopError):
     """A machine asks what no world can answer."""
 
 
+def nothing(snapshot: Snapshot) -> Any:
+    """What guards see of the history that look at what those of the tool-calling loop look at."""
+    return None
+
+
 def used(tools: tuple[str, ...] = ()) -> Callable[[Snapshot], Any]:
     """What a guard can count in the history: the outcomes of each of these tools; of every tool, if none is named."""
 

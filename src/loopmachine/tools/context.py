@@ -98,6 +98,11 @@ def never() -> bool:
     return False
 
 
+def as_told(usage: Usage) -> Usage:
+    """What a usage costs in a run without a price: what it says."""
+    return usage
+
+
 class CallToken(CancelToken):
     """The cancel of one call: it comes with that of the run, with any of ``more``, and at the deadline on ``clock``."""
 
@@ -184,8 +189,9 @@ class Context:
     timeout: float | None = None  #: the seconds that its tool gives the call
     clock: Callable[[], float] = time.monotonic  #: that of the run; step by step, from the latest ``at`` on
     budget: Budget = Budget()  #: the run's limits
+    priced: Callable[[Usage], Usage] = as_told  #: a usage that names no cost with what the run's price says, if it does
     _spend: Callable[[], Spend] = Spend
-    _bill: Callable[[Call, Usage], None] | None = None
+    _bill: Callable[[Usage], None] | None = None
     _progress: Callable[..., None] | None = None
 
     def timed(self, seconds: float, expired: CancelToken) -> Self:
@@ -227,14 +233,14 @@ class Context:
     def add_usage(self, usage: Usage) -> None:
         """Tell what this call has spent, as a tool that asks a model itself: it is spent from the run's budget.
 
-        Each time what came since the last; a field that is None is unknown and never zero. It is spent when the call
-        gets its result, whatever that is: the tool may raise, or be cut short. What is told after that is not.
-        Raises TypeError for what is no Usage.
+        Each time what came since the last; a field that is None is unknown and never zero, but the run's price is
+        asked for a cost, in this thread. It is spent when the call gets its result, whatever that is: the tool may
+        raise, or be cut short. What is told after that is not. Raises TypeError for what is no Usage.
         """
         if any(misfits(usage, Usage)):
             raise TypeError(f"add_usage takes a Usage, not {usage!r}")
         if self._bill is not None:
-            self._bill(self.call, usage)
+            self._bill(self.priced(usage))
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Tell the observer how far this call has come, in units of your own."""

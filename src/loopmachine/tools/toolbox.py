@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import Any
 
 import attrs
 
-from loopmachine.errors import Denied, InvalidTool, ToolFailed
+from loopmachine.errors import Denied, InvalidTool, ToolFailed, text_of
 from loopmachine.frozen import freeze, thaw
 from loopmachine.kinds import CALLS
-from loopmachine.records import Call, CallResult, Turn
+from loopmachine.records import OUTCOMES, Call, CallResult, Turn
 from loopmachine.rules import free_id
 from loopmachine.tools.context import CancelToken, Context
+from loopmachine.tools.defaults import with_defaults
 from loopmachine.tools.refusals import refusal
 from loopmachine.tools.results import COMMON, block_items, fitted, in_blocks, result_text
 from loopmachine.tools.results import error_text as told
@@ -97,6 +98,11 @@ class Toolbox:
             return Call(own, name, text, step=step, place=place, problem=problem)
         checked, problem = tool.arguments.check(text)
         asks = tool.needs_approval
+        if checked is not None and asks is not False:
+            whole = freeze(with_defaults(tool.input_schema, thaw(checked)))
+            asks = asks if isinstance(asks, bool) else self._holds(asks, whole, tool)
+            if asks:  # so that what is approved is what runs, even if a default is another by then
+                checked = tool.arguments.check(whole)[0] or checked
         return Call(
             own,
             name,
@@ -107,17 +113,15 @@ class Toolbox:
             checked=checked,
             problem=problem,
             effect=tool.effect,
-            needs_approval=asks if isinstance(asks, bool) else self._holds(asks, checked, tool),
+            needs_approval=asks is True,
             alone=tool.sequential,
             limit=tool.max_calls,
         )
 
-    def _holds(self, asks: Callable[[dict[str, Any]], Any], checked: str | None, tool: Tool) -> bool:
+    def _holds(self, asks: Callable[[dict[str, Any]], Any], whole: str, tool: Tool) -> bool:
         """Whether a predicate of the arguments, defaults included, wants approval; yes, and a warning, if it fails."""
-        if checked is None:
-            return False
         try:
-            answer = asks(_defaults(tool.input_schema) | thaw(checked))
+            answer = asks(thaw(whole))
             if isinstance(answer, bool):
                 return answer
             became = f"returned {a(type(answer))}, not True or False"
@@ -168,9 +172,13 @@ class Toolbox:
     async def perform_async(self, call: Call, context: Context, *, error_text: ErrorText, max_chars: int) -> CallResult:
         """The same for an async tool, which is cancelled at its timeout, and awaited.
 
-        A CancelledError that is none of the timeout passes through: the host knows what it means.
+        A CancelledError that is none of the timeout passes through: the host knows what it means. Raises TypeError for
+        a sync tool.
         """
-        bound = _bound(self._tools.get(call.name), call, context)
+        tool = self._tools.get(call.name)
+        if tool is not None and not tool.is_async:
+            raise TypeError(f"{call.name} is not async; use perform")
+        bound = _bound(tool, call, context)
         if isinstance(bound, CallResult):
             return bound
         handler, args, named = bound
@@ -197,13 +205,6 @@ def _bound(tool: Tool | None, call: Call, context: Context) -> CallResult | Boun
         return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
 
 
-def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the parameters have which the model left out, as far as the schema tells them."""
-    told = {name: one for name, one in schema.get("properties", {}).items() if isinstance(one, Mapping)}
-    defaults: dict[str, Any] = thaw(freeze({name: one["default"] for name, one in told.items() if "default" in one}))
-    return defaults
-
-
 def _returned(call: Call, value: Any, max_chars: int) -> CallResult:
     if type(value) not in COMMON:
         if issubclass(type(value), Awaitable):  # the type, as await looks: an object may raise where it is asked
@@ -224,7 +225,11 @@ def _unawaited(call: Call, value: Any) -> CallResult:
 
 def _raised(call: Call, error: Exception, style: ErrorText, max_chars: int) -> CallResult:
     if isinstance(error, Denied):
-        return CallResult.of(call, "denied", fitted(str(error), max_chars), error.code)
+        code, said = text_of(error, "code", ""), said_by(error)
+        code = code if code.strip() else "denied"
+        return CallResult.of(call, "denied", fitted(said if said.strip() else code, max_chars), code)
     if isinstance(error, ToolFailed):
-        return CallResult.of(call, error.outcome, fitted(str(error), max_chars), error.code)
+        outcome = text_of(error, "outcome", "")
+        known = outcome if outcome in OUTCOMES else ToolFailed.outcome
+        return CallResult.of(call, known, fitted(said_by(error), max_chars), text_of(error, "code", ""))
     return CallResult.of(call, "failed", told(error, style, max_chars))
