@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -71,6 +72,10 @@ def faults(table: Mapping[State, Iterable[Row]], initial: str = "start") -> tupl
     return ()
 
 
+#: What a function must be.
+CALLED = "must be a function of (snapshot, event), neither async nor a generator, not"
+ASKED = "asks must be a function of the snapshot that gives the requests, neither async nor a generator, not"
+
 #: What stands where something else is wanted.
 LISTED: Any = [PollCancel()]
 EMPTY: Any = ()
@@ -78,6 +83,9 @@ TEXT: Any = "due"
 MODULE: Any = attrs
 NAMES: Any = ["end"]
 NO_ROWS: Any = None
+STRANGE: Any = ("a", "b")
+NAMED: Any = "CancelPolled"
+NONE: Any = None
 
 #: Every fault alone: the table, and all that is wrong with it.
 ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
@@ -216,7 +224,7 @@ ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
     ),
     "a state that asks with what is no function": (
         {State("start", "It begins.", LISTED): [GO], END: []},
-        (f"start: asks must be a function of the snapshot that gives the requests, not {LISTED!r}",),
+        (f"start: {ASKED} {LISTED!r}",),
     ),
     "an auto state that asks with what is no function": (
         {
@@ -224,15 +232,15 @@ ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
             State("one", "It moves.", EMPTY, auto=True): [Row(None, "end")],
             END: [],
         },
-        ("one: asks must be a function of the snapshot that gives the requests, not ()",),
+        (f"one: {ASKED} ()",),
     ),
     "a guard that is no function": (
         {START: [Row(CancelPolled, "start", TEXT), GO], END: []},
-        ("start/1: its guard must be a function of (snapshot, event) and not async, not 'due'",),
+        (f"start/1: its guard {CALLED} 'due'",),
     ),
     "an update that is no function": (
         {START: [Row(CancelPolled, "end", update=MODULE)], END: []},
-        (f"start/1: its update must be a function of (snapshot, event) and not async, not {attrs!r}",),
+        (f"start/1: its update {CALLED} {attrs!r}",),
     ),
     "a row that leads to what is no name": (
         {START: [Row(CancelPolled, NAMES, due), GO], END: []},
@@ -295,12 +303,63 @@ class Later:
         """Is awaited by nobody."""
 
 
+def one_by_one(snapshot: Any, event: Any) -> Any:
+    """Is iterated by nobody."""
+    yield True
+
+
+async def one_by_one_later(snapshot: Any, event: Any) -> Any:
+    """Is iterated by nobody, either."""
+    yield True
+
+
+class OneByOne:
+    """An object that is called as a generator function is."""
+
+    def __call__(self, snapshot: Any, event: Any) -> Any:
+        """Is iterated by nobody."""
+        yield True
+
+    @functools.cache  # noqa: B019  # of which nothing is kept, as it is not called
+    def method(self, snapshot: Any, event: Any) -> Any:
+        """Is iterated by nobody."""
+        yield True
+
+
+#: Functions of which a call gives what is always true, whatever it would give once somebody awaited or iterated it.
+LATER: list[Any] = [
+    *(later, whenever, Later(), one_by_one, one_by_one_later, OneByOne(), OneByOne().__call__, OneByOne().method),
+    *(functools.cache(later), functools.partial(one_by_one), staticmethod(one_by_one_later)),
+]
+
+
 @pytest.mark.parametrize("what", ["guard", "update"])
-@pytest.mark.parametrize("function", [alone, more, named, later, whenever, Later(), len, 5])
+@pytest.mark.parametrize("function", [alone, more, named, len, 5, *LATER])
 def test_a_guard_and_an_update_take_two_arguments(function: Any, what: str) -> None:
-    """Another function is told at once, and not when a run comes to it; what is async would hold always."""
+    """Another is told at once, and not when a run comes to it; what is async or a generator would hold always."""
     found = faults({START: [Row(CancelPolled, "start", **{"guard": due, what: function}), GO], END: []})
-    assert found == (f"start/1: its {what} must be a function of (snapshot, event) and not async, not {function!r}",)
+    assert found == (f"start/1: its {what} {CALLED} {function!r}",)
+
+
+@pytest.mark.parametrize("function", LATER)
+def test_what_an_event_brings_and_what_a_state_asks_are_told_at_once_too(function: Any) -> None:
+    """As a guard and an update are."""
+    asks: Any = functools.partial(function, None)
+    with pytest.raises(InvalidDefinition) as caught:
+        Definition("start", {State("start", "It begins.", asks): [GO], END: []}, hear={"start": function})
+    assert caught.value.faults == (f"hear: start: its update {CALLED} {function!r}", f"start: {ASKED} {asks!r}")
+
+
+def test_functions_that_are_refused_do_what_they_say() -> None:
+    """What they give one by one is only seen where somebody asks for it."""
+    with pytest.raises(StopIteration):
+        one_by_one_later(None, None).__anext__().send(None)
+    given = [one_by_one(None, None), OneByOne()(None, None), OneByOne().method(None, None)]
+    assert [list(one) for one in given] == [[True]] * 3
+
+
+def synchronous(snapshot: Any, event: Any) -> Any:
+    """Gives what an async function would."""
 
 
 def default(snapshot: Any, event: Any, limit: int = 3) -> Any:
@@ -318,16 +377,20 @@ class Rule:
         """It holds."""
 
 
-@pytest.mark.parametrize("function", [default, several, Rule().holds, operator.eq, isinstance, max])
+AROUND = functools.update_wrapper(synchronous, later, assigned=("__wrapped__",))
+CACHED = functools.cache(due)
+
+
+@pytest.mark.parametrize("function", [default, several, Rule().holds, operator.eq, isinstance, max, AROUND, CACHED])
 def test_what_takes_two_arguments_is_a_guard(function: Any) -> None:
-    """A function with defaults, a method, a function in C."""
+    """A function with defaults, a method, a function in C or kept by a cache, one around an async one."""
     assert faults({START: [Row(CancelPolled, "start", function), GO], END: []}) == ()
 
 
 @pytest.mark.parametrize("asks", [due, "asks"])
 def test_what_a_state_asks_is_a_function_of_the_snapshot(asks: Any) -> None:
     """And of nothing else."""
-    expected = f"start: asks must be a function of the snapshot that gives the requests, not {asks!r}"
+    expected = f"start: {ASKED} {asks!r}"
     assert faults({State("start", "It begins.", asks): [GO], END: []}) == (expected,)
 
 
@@ -359,12 +422,10 @@ def test_the_initial_state_is_a_name() -> None:
     """What is none is told with what else is no part of a table."""
     names: Any = ["start"]
     rows: list[Any] = [5, GO, 6]
-    with pytest.raises(InvalidDefinition) as caught:
-        Definition(names, {START: rows, END: []})
-    assert caught.value.faults == (
+    assert faults({START: rows, END: []}, names) == (
+        "initial must be the name of a state, not ['start']",
         "start/1: 5 is no Row",
         "start/3: 6 is no Row",
-        "initial must be the name of a state, not ['start']",
     )
 
 
@@ -374,7 +435,7 @@ def test_the_initial_state_is_a_name() -> None:
         (NO_MAPPING, ["hear must be a mapping of states and classes of events to updates, not None"]),
         (
             {"start": "wait"},
-            ["hear: start: its update must be a function of (snapshot, event) and not async, not 'wait'"],
+            [f"hear: start: its update {CALLED} 'wait'"],
         ),
         ({CancelPolled: PARTIAL}, [f"hear: CancelPolled: its update needs a name of its own, not {repr(PARTIAL)!r}"]),
         (
@@ -480,6 +541,215 @@ def test_all_faults_are_listed_together() -> None:
     )
 
 
+# --- of a wrong type ------------------------------------------------------------------------------------------
+
+ROUND: dict[str, Any] = {
+    "initial": "start",
+    "hear": {"start": kept, Resumed: kept_too},
+    "unreached": ("later",),
+}
+#: A table in which every row is needed, and every part can be of a wrong type.
+ROWS: list[tuple[State, list[Row]]] = [
+    (START, [Row(CancelPolled, "one", due, kept), GO, Row(Resumed, "start")]),
+    (State("one", "It moves.", auto=True), [Row(None, "other", due), Row(None, "more")]),
+    (State("other", "It moves.", auto=True), [Row(None, "end", due), Row(None, "more", update=kept)]),
+    (State("more", "It waits.", wait), [Row(CancelRequested, "over")]),
+    (State("later", "It waits for a row.", wait), [GO]),
+    (State("over", "It ends, too.", final="limit"), []),
+    (END, []),
+]
+#: What is none of what can stand there. The one of a state is one that a mapping can have as its key.
+NOT_IN_A_ROW: dict[str, list[Any]] = {
+    "event": ["CancelPolled", 5, []],
+    "to": [None, 5, ["end"]],
+    "guard": [5, "due", ()],
+    "update": [5, "kept", []],
+    "happy": [None, 1, "yes"],
+    "first_because": [None, 5, ["it is"]],
+}
+NOT_IN_A_STATE: dict[str, list[Any]] = {
+    "name": [None, 5],
+    "doc": [None, 5],
+    "asks": [5, (), [PollCancel()]],
+    "auto": [None, 1, "yes"],
+    "final": [5, (), True],
+}
+Part = tuple[Any, ...]  #: an argument; or a state by its place, alone or with one of its fields; or so a row of it
+WRONG_PARTS: list[tuple[Part, Any]] = [
+    *((("initial",), value) for value in (None, 5, ["start"])),
+    *((("hear",), value) for value in (None, 5, [kept])),
+    *((("unreached",), value) for value in (None, 5, "later", (5,))),
+    *(((place,), value) for place in range(len(ROWS)) for value in (None, 5, "start", State)),
+    *(
+        ((place, field), value)
+        for place in range(len(ROWS))
+        for field, values in NOT_IN_A_STATE.items()
+        for value in values
+    ),
+    *(((place, row), value) for place, (_, rows) in enumerate(ROWS) for row in range(len(rows)) for value in (5, "a")),
+    *(
+        ((place, row, field), value)
+        for place, (_, rows) in enumerate(ROWS)
+        for row in range(len(rows))
+        for field, values in NOT_IN_A_ROW.items()
+        for value in values
+    ),
+]
+
+
+def told(*wrong: tuple[Part, Any]) -> tuple[str, ...]:
+    """What is wrong with the definition where these parts are something else."""
+    given = dict(ROUND)
+    states: list[tuple[Any, list[Any]]] = [(state, list(rows)) for state, rows in ROWS]
+    for (first, *more), value in wrong:
+        if not more and isinstance(first, str):
+            given[first] = value
+            continue
+        state, rows = states[first]
+        if not more:
+            states[first] = value, rows
+        elif isinstance(more[0], str):
+            states[first] = attrs.evolve(state, **{more[0]: value}), rows
+        elif more[1:]:
+            rows[more[0]] = attrs.evolve(rows[more[0]], **{more[1]: value})
+        else:
+            rows[more[0]] = value
+    try:
+        Definition(table=dict(states), **given)
+    except InvalidDefinition as invalid:
+        return invalid.faults
+    return ()
+
+
+def test_the_definition_whose_parts_are_tried_is_right() -> None:
+    """As it stands."""
+    assert told() == ()
+
+
+@pytest.mark.parametrize(("part", "value"), WRONG_PARTS)
+def test_what_is_of_a_wrong_type_is_told_alone(part: Part, value: Any) -> None:
+    """Nothing is judged that rests on it: no trap, no missing row, no unknown name that may well be there."""
+    (fault,) = told((part, value))
+    assert repr(value) in fault
+
+
+def test_what_is_of_a_wrong_type_hides_nothing_else() -> None:
+    """Of any two parts, each is told as it is told alone, but for states of which the sentence tells the whole."""
+    whole = [(), ("name",), ("doc",)]
+    alone = {part: (value, *told((part, value))) for part, value in WRONG_PARTS if part[1:] not in whole}
+    alone |= {(name,): (5, *told(((name,), 5))) for name in ROUND}
+    for (one, (value, *fault)), (other, (second, *more)) in itertools.combinations(alone.items(), 2):
+        if one[:2] != other[:2] or (one[2:] and other[2:]):
+            assert sorted(told((one, value), (other, second))) == sorted([*fault, *more])
+
+
+WAITS, ENDS = State("r", "", lambda snapshot: ()), State("f", "It ends.", final="answered")
+SILENT = "r: a state needs a doc, a sentence that a reviewer reads"
+UNSAID = "its guard unexplained needs a docstring, a sentence that a reviewer reads"
+GUARDED = "r: on Go the last row has a guard, so nothing is taken where no guard holds"
+
+
+@pytest.mark.parametrize(
+    ("initial", "table", "says"),
+    [
+        (
+            None,
+            {WAITS: [Row(Go, "nowhere", unexplained)], ENDS: []},
+            [
+                "initial must be the name of a state, not None",
+                *(SILENT, GUARDED, "r/1: it leads to 'nowhere', which is none of the states", f"r/1: {UNSAID}"),
+                "f: no row leads here",
+            ],
+        ),
+        (
+            "r",
+            {WAITS: [Row(NAMED, "nowhere", unexplained), Row(Go, "f")], ENDS: []},
+            [
+                *(SILENT, "r/1: its event must be a class of events or None, not 'CancelPolled'"),
+                *("r/1: it leads to 'nowhere', which is none of the states", f"r/1: {UNSAID}"),
+            ],
+        ),
+        (
+            "r",
+            {WAITS: [Row(Go, NAMES, unexplained), Row(Go, "f")], ENDS: []},
+            [SILENT, "r/1: it must lead to the name of a state, not to ['end']", f"r/1: {UNSAID}"],
+        ),
+        (
+            None,
+            [1],
+            [
+                "the table must be a mapping of each State to its rows, not [1]",
+                "initial must be the name of a state, not None",
+            ],
+        ),
+        (
+            "r",
+            {WAITS: [Row(NAMED, "f")], ENDS: []},
+            [SILENT, "r/1: its event must be a class of events or None, not 'CancelPolled'"],
+        ),
+        (
+            "r",
+            {WAITS: [Row(Go, "f", unexplained), STRANGE], ENDS: [], 5: [Row(Go, "r", unexplained)]},
+            [
+                *(SILENT, f"r/1: {UNSAID}", "r/2: ('a', 'b') is no Row"),
+                *("5 is no State with a name and a doc, both text", f"5/1: {UNSAID}"),
+            ],
+        ),
+    ],
+)
+def test_what_does_not_rest_on_a_wrong_type_is_told_with_it(initial: Any, table: Any, says: list[str]) -> None:
+    """Beside it, in the same row, and in the rest of the table."""
+    assert faults(table, initial) == tuple(says)
+
+
+def test_what_an_event_brings_is_told_without_a_table() -> None:
+    """What it is called with is none of the table's matter; which states there are is."""
+    hear: dict[Any, Any] = {"start": unexplained, 5: kept}
+    with pytest.raises(InvalidDefinition) as caught:
+        Definition("start", NONE, hear=hear)
+    assert caught.value.faults == (
+        "the table must be a mapping of each State to its rows, not None",
+        "hear: start: its update unexplained needs a docstring, a sentence that a reviewer reads",
+        "hear: 5 is neither the name of a state nor a class of events that a row takes",
+    )
+
+
+def test_a_fault_of_several_states_of_a_name_is_told_once() -> None:
+    """And what rows of any of them lead to is reached."""
+    one, other = State("more", "It waits.", wait), State("more", "It waits again.", wait)
+    over = State("over", "It ends, too.", final="limit")
+    table = {START: [Row(CancelPolled, "more")], one: [GO], other: [Row(CancelPolled, "over")], END: [], over: []}
+    assert faults(table) == ("more: two states have this name",)
+
+
+def test_what_is_no_state_may_be_the_end_that_is_missing() -> None:
+    """Where a row leads to a name that it may have; what leads nowhere else is a trap, whatever its own name is."""
+    over: Any = 5
+    begins = [Row(CancelPolled, "round", due), Row(CancelPolled, "over")]
+    turns, nameless = State("round", "It goes round.", wait), State(over, "It waits.", wait)
+    back = [Row(CancelPolled, "round")]
+    assert faults({START: begins, turns: back, nameless: back, over: []}) == (
+        f"{nameless!r} is no State with a name and a doc, both text",
+        "5 is no State with a name and a doc, both text",
+        "round: a trap, no final state can be reached from here",
+        "5: a trap, no final state can be reached from here",
+    )
+
+
+# --- why a row is first -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("because", ["", " ", " \n\t"])
+def test_a_blank_reason_is_none(because: str) -> None:
+    """The verifier asks for one where it is needed."""
+    assert Row(CancelPolled, "end", first_because=because) == GO
+
+
+def test_a_reason_is_kept_word_for_word() -> None:
+    """With the blanks around it."""
+    assert Row(CancelPolled, "end", first_because=" it is ").first_because == " it is "
+
+
 # --- what a definition tells ------------------------------------------------------------------------------
 
 SMALL = Definition("start", {START: (Row(CancelPolled, "start", due, kept), GO, Row(Resumed, "start")), END: ()})
@@ -531,13 +801,15 @@ def test_nobody_changes_a_definition(part: Any) -> None:
 
 
 def test_a_definition_takes_its_rows_by_value() -> None:
-    """Lists that a definition was made of can change afterwards, and so can the mapping."""
+    """Lists that a definition was made of can change afterwards, and so can the mappings."""
     rows = [GO]
     given: dict[State, Any] = {START: rows, END: []}
-    made = Definition("start", given)
+    hear: dict[Any, Any] = {"start": kept}
+    made = Definition("start", given, hear=hear)
     rows.clear()
     given.clear()
-    assert (made.rows("start"), list(made.states)) == ((GO,), ["start", "end"])
+    hear.clear()
+    assert (made.rows("start"), list(made.states), dict(made.hear)) == ((GO,), ["start", "end"], {"start": kept})
 
 
 # --- one more row, one more state -------------------------------------------------------------------------
@@ -661,7 +933,8 @@ def steps(definition: Definition, *events: Event) -> list[Any]:
 def test_functions_of_this_file_do_what_they_say() -> None:
     """Functions that only stand in tables behave all the same."""
     start = BaseSnapshot(state="start")
-    assert (unexplained(start, polled()), Callable()(start, polled()), kept(start, polled())) == (False, False, start)
+    assert (unexplained(start, polled()), Callable()(start, polled())) == (False, False)
+    assert (kept(start, polled()), kept_too(start, polled())) == (start, start)
 
 
 def test_a_definition_says_in_a_word_what_it_is() -> None:
@@ -669,11 +942,7 @@ def test_a_definition_says_in_a_word_what_it_is() -> None:
     assert repr(TOOL_LOOP) == "<Definition of 25 states, from checking_cancel>"
 
 
-STRANGE: Any = ("a", "b")
-NAMED: Any = "CancelPolled"
-NONE: Any = None
 NO_STATE = "'CancelPolled' is no State with a name and a doc, both text"
-NO_INITIAL = "the initial state 'CancelPolled' is none of the states"
 
 
 @pytest.mark.parametrize(
@@ -681,22 +950,22 @@ NO_INITIAL = "the initial state 'CancelPolled' is none of the states"
     [
         (lambda: TOOL_LOOP.with_row("admitting", STRANGE, at=1), ["admitting/1: ('a', 'b') is no Row"]),
         (lambda: TOOL_LOOP.with_state(NAMED), ["'CancelPolled' is no State"]),
-        (lambda: Definition("CancelPolled", {NAMED: []}), [NO_STATE, NO_INITIAL]),
+        (lambda: Definition("CancelPolled", {NAMED: []}), [NO_STATE]),
         (
             lambda: Definition("CancelPolled", {NAMED: [GO, STRANGE]}),
-            [NO_STATE, "CancelPolled/2: ('a', 'b') is no Row", NO_INITIAL],
+            [NO_STATE, "CancelPolled/2: ('a', 'b') is no Row"],
         ),
         (
             lambda: Definition("a", {State("a", NONE, asks=nothing): [STRANGE, GO]}),
             [
                 f"{State('a', NONE, asks=nothing)!r} is no State with a name and a doc, both text",
                 "a/1: ('a', 'b') is no Row",
-                "the initial state 'a' is none of the states",
+                "a/2: it leads to 'end', which is none of the states",
             ],
         ),
         (
             lambda: Definition("a", {State("a", "It waits.", asks=nothing): [STRANGE, Row(Go, "nowhere")]}),
-            ["a/1: ('a', 'b') is no Row", "a/1: it leads to 'nowhere', which is none of the states"],
+            ["a/1: ('a', 'b') is no Row", "a/2: it leads to 'nowhere', which is none of the states"],
         ),
         (
             lambda: TOOL_LOOP.with_row("admitting", Row(NAMED, "collecting"), at=1),

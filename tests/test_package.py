@@ -34,6 +34,7 @@ ORDER = [
     "events",
     "rules",
     "requests",
+    "functions",
     "definition",
     "compiled",
     "guards",

@@ -161,8 +161,7 @@ def test_a_resolution_without_a_rerun_and_a_failure_are_answers() -> None:
 
 def test_of_the_loop_itself_nothing_is_kept() -> None:
     """There I1 is checked move by move."""
-    circles = of(("a", POLL, "a"), definition=TOOL_LOOP)
-    assert (circles.kept, circles.find()) == (False, None)
+    assert (of(definition=TOOL_LOOP).kept, of().kept) == (False, True)
 
 
 def test_a_circle_is_looked_for_now_and_then() -> None:

@@ -14,8 +14,7 @@ import pytest
 
 from loopmachine import guards, updates
 from loopmachine.definition import Row
-from loopmachine.events import CancelPolled
-from loopmachine.history import EventLog
+from loopmachine.events import CancelPolled, Event
 from loopmachine.limits import Budget, Policy
 from loopmachine.machine import live
 from loopmachine.records import Snapshot
@@ -105,13 +104,18 @@ def test_a_walk_looks_closer_at_some_of_the_advances_or_at_all() -> None:
 
 
 def test_the_log_is_kept_where_guards_of_one_s_own_can_read_it() -> None:
-    """Where a world says what they see; else every rest begins an empty one."""
+    """Of the machine whose functions are all the library's own, each rest remembers the latest event."""
     lengths: list[set[int]] = []
-    for sees in (None, lambda snapshot: 0):
+    for definition in (TOOL_LOOP, planted("checking_cancel/1", guard=cancel_in_own_words)):
         lengths.append(set())
         seen = {"seen": lambda move: lengths[-1].add(len(move.before.log))}
-        assert Walk(TOOL_LOOP, attrs.evolve(TINY, sees=sees), seen).run().whole
-    assert (lengths[0], lengths[1] >= {0, 1, 2, 3, 4, 5}) == ({0}, True)
+        assert Walk(definition, TINY, seen).run().whole
+    assert (lengths[0], lengths[1] >= {0, 1, 2, 3, 4, 5}) == ({0, 1}, True)
+
+
+def cancel_in_own_words(snapshot: Snapshot, event: Event) -> bool:
+    """A cancel was asked for, in somebody's own words."""
+    return guards.cancel_requested(snapshot, event)
 
 
 # --- what it finds ----------------------------------------------------------------------------------------
@@ -288,13 +292,13 @@ def test_what_cannot_run_is_handed_out_too() -> None:
 
 
 def test_a_rest_is_kept_whole() -> None:
-    """But for its log, what a walk goes on from is what the machine gave."""
+    """What a walk goes on from is what the machine gave."""
     kept: list[Snapshot] = []
     made: dict[Any, Snapshot] = {TINY.key(TINY.start("checking_cancel")): TINY.start("checking_cancel")}
 
     def look(move: Any) -> None:
         kept.append(move.before)
-        made.setdefault(TINY.key(move.after), move.after.but(log=EventLog()))
+        made.setdefault(TINY.key(move.after), move.after)
 
     Walk(TOOL_LOOP, TINY, {"look": look}).run()
     assert [one for one in kept if made[TINY.key(one)] != one] == []

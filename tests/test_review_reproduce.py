@@ -1,11 +1,11 @@
-"""The tests that verify prints of what one play of a path does not show: I9, and I11."""
+"""The tests that verify prints: of a definition of any name, and of what one play of a path does not show."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from itertools import count
-from types import ModuleType
+from itertools import count, product
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,13 +18,15 @@ from loopmachine.records import BaseSnapshot
 from loopmachine.requests import PollCancel
 from loopmachine.review.explore import Broken, Walk
 from loopmachine.review.promises import PROMISES
-from loopmachine.review.reproduce import PLAYS, changed, differs, written_test
+from loopmachine.review.reproduce import PLAYS, changed, differs, endless, written_test
 from loopmachine.review.world import World
 from loopmachine.table import TOOL_LOOP
 from tests.facts import answer, begun, call, failed, polled, replied
 from tests.facts import asks as asking_for
-from tests.test_promises import leaking, planted
+from tests.test_promises import leaking, never, planted
+from tests.test_review_circles import ENDLESS
 
+WHERE = "planted_there:MACHINE"
 END = State("finished_moody", "It was in the mood.", final="limit")
 TINY = World(Budget(max_steps=1), Policy(), batches=(("once",),))
 CALLED = (polled(), replied(asking_for(call())), polled())
@@ -52,20 +54,62 @@ def scribbling() -> Definition:
     return planted("awaiting_model/2", update=scribble)
 
 
-@pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Definition], None]:
-    """Run a printed test of planted_there:MACHINE with a definition in its place."""
-    module = ModuleType("planted_there")
-    monkeypatch.setitem(sys.modules, "planted_there", module)
+Play = Callable[..., None]
 
-    def run(text: str, definition: Definition) -> None:
-        module.MACHINE = definition  # type: ignore[attr-defined]  # which the text imports
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Play:
+    """Run a printed test with a definition planted at module:name."""
+
+    def run(text: str, definition: Definition, where: str = WHERE) -> None:
+        module, _, dotted = where.partition(":")
+        *around, name = dotted.split(".")
+        holder: Any = ModuleType(module)
+        monkeypatch.setitem(sys.modules, module, holder)
+        for one in around:
+            setattr(holder, one, SimpleNamespace())
+            holder = getattr(holder, one)
+        setattr(holder, name, definition)
         names: dict[str, Any] = {}
         exec(compile(text, "printed", "exec"), names)
         (test,) = [one for key, one in names.items() if key.startswith("test_")]
         test()
 
     return run
+
+
+#: A path on which a promise is broken, and a machine that breaks it.
+BROKEN: dict[str, tuple[Callable[[], Definition], Broken]] = {
+    "I5": (
+        lambda: planted("checking_cancel/1", guard=never),
+        Broken("I5", "why", TINY, ((CancelPolled(True, at=0.0), ()),)),
+    ),
+    "I9": (lambda: moody(2), Broken("I9", "why", TINY, tuple((event, ()) for event in CALLED))),
+    "I11": (
+        leaking,
+        Broken("I11", "why", TINY, tuple((event, ()) for event in (polled(), replied(answer()), polled()))),
+    ),
+}
+#: What the printed tests bind and import themselves.
+TAKEN = """
+    definition loop start events event move moves broken differs changed load Loop Budget Policy World Turn
+    CancelPolled test_i5_why
+"""
+#: And what no import could name, or not in a word.
+NAMES = [
+    *(f"planted_there:{name}" for name in (*TAKEN.split(), "_", "match", "class", "NS.LOOP", "loop.events.Budget")),
+    *("planted-there:loop", "class:None", "loop:loop", "planted.there:Loop"),
+]
+
+
+@pytest.mark.parametrize(("promise", "where"), list(product(BROKEN, NAMES)))
+def test_a_test_is_printed_for_a_definition_of_any_name(promise: str, where: str, play: Play) -> None:
+    """One of the test's own names too, or one that no import could say: it fails with the fault, and else passes."""
+    made, found = BROKEN[promise]
+    text = written_test(found, where)
+    with pytest.raises(AssertionError):
+        play(text, made(), where)
+    play(text, TOOL_LOOP, where)
 
 
 @pytest.mark.parametrize(
@@ -79,23 +123,23 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Definition], None]:
     ],
 )
 def test_the_test_that_is_printed_fails_alone_and_passes_once_it_is_mended(
-    made: Callable[[], Definition], promise: str, sentence: str, play: Callable[[str, Definition], None]
+    made: Callable[[], Definition], promise: str, sentence: str, play: Play
 ) -> None:
     """In a process that has not run the machine before, whose memory is empty."""
     looks = None if made is leaking else 0
     world = World(Budget(max_steps=3), Policy(), sees=lambda snapshot: snapshot.steps)
     (found,) = Walk(made(), world, {promise: PROMISES[promise]}, looks).run().broken
     assert (found.promise, found.sentence[: len(sentence)]) == (promise, sentence)
-    text = written_test(found, "planted_there:MACHINE")
+    text = written_test(found, WHERE)
     with pytest.raises(AssertionError):
         play(text, made())
     play(text, TOOL_LOOP)
 
 
-def test_a_memory_that_takes_longer_is_not_shown_and_the_test_says_so(play: Callable[[str, Definition], None]) -> None:
+def test_a_memory_that_takes_longer_is_not_shown_and_the_test_says_so(play: Play) -> None:
     """It passes, and its docstring says when it does."""
     found = Broken("I9", "why", TINY, tuple((event, ()) for event in CALLED))
-    text = written_test(found, "planted_there:MACHINE")
+    text = written_test(found, WHERE)
     play(text, moody(PLAYS + 1))
     with pytest.raises(AssertionError):
         play(text, moody(PLAYS))
@@ -104,6 +148,18 @@ def test_a_memory_that_takes_longer_is_not_shown_and_the_test_says_so(play: Call
         " a memory of its own may need more plays, or\n    other events between them, to do something else: then this "
         'passes, and only verify shows it.\n    """\n'
     ) in text
+
+
+def test_a_circle_is_gone_round_and_round(play: Play) -> None:
+    """Its test fails where the events come again as often as they are played, and passes where one is refused."""
+    (found,) = Walk(ENDLESS, World(Budget(max_steps=1), Policy())).run().broken
+    text = written_test(found, WHERE)
+    with pytest.raises(AssertionError):
+        play(text, ENDLESS)
+    play(text, TOOL_LOOP)
+    events = [event for event, _ in found.path]
+    said = f"after {PLAYS + 3:,} events the run is in pausing and goes on"
+    assert [endless(machine, begun(), events, 1) for machine in (ENDLESS, TOOL_LOOP)] == [said, None]
 
 
 def test_plays_that_differ_are_told_with_where_they_led() -> None:

@@ -22,10 +22,10 @@ from loopmachine.limits import Budget, Policy
 from loopmachine.loop import Loop
 from loopmachine.records import Exchange
 from loopmachine.review import printing
-from loopmachine.review.explore import Broken, Walk
+from loopmachine.review.explore import Broken, Walk, foreign
 from loopmachine.review.pairwise import every, pairwise
 from loopmachine.review.reproduce import source, steps, written_test
-from loopmachine.review.verify import OPTIONS, Report, _foreign_functions, verify, world
+from loopmachine.review.verify import OPTIONS, Report, verify, world
 from loopmachine.review.world import World, handed_in, nothing
 from loopmachine.table import TOOL_LOOP
 from tests.test_promises import asking, exchanged, never, planted
@@ -277,8 +277,8 @@ def test_what_guards_see_can_be_said() -> None:
 )
 def test_what_looks_like_the_library_s_own_is_not(changed: Any) -> None:
     """Whoever wraps a function may see more than it does: of each kind the history is seen, too, in the end."""
-    assert _foreign_functions(changed())
-    assert not _foreign_functions(TOOL_LOOP)
+    assert foreign(changed())
+    assert not foreign(TOOL_LOOP)
 
 
 def timed_out(snapshot: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import attrs
@@ -243,6 +244,42 @@ def test_only_the_limits_that_a_budget_sets_have_cases() -> None:
     assert {tuple(getattr(case.values[0], name) for name in shown) for case in mark.args[1]} == {
         ("admitting", Budget(max_steps=1, max_seconds=10), Turn("done", wire="plain"))
     }
+
+
+@pytest.mark.parametrize("field", ["max_seconds", "max_cost_usd"])
+def test_nothing_is_above_the_greatest_number(field: str) -> None:
+    """There are no cases of more seconds or dollars than can be."""
+    greatest: Any = {field: sys.float_info.max}
+    cases = guard_cases(Budget(**greatest)).mark.args[1]
+    assert [case.id for case in cases if case.values[1] == field] == [f"{field}-below", f"{field}-at"]
+    assert [SPENT[field](case.values[0], polled()) for case in cases[-2:]] == [False, True]
+
+
+@pytest.mark.parametrize("since", [1.0, -2, 0.1, "now"])
+def test_a_run_in_which_seconds_are_tried_began_at_0(since: Any) -> None:
+    """The clock is the limit itself, so that what is used is exact; added to another time it would be rounded."""
+    with pytest.raises(TypeError) as caught:
+        guard_cases(Budget(max_seconds=2.5), since=since)
+    says = f"since must be 0 where max_seconds is tried, not {since!r}; clock may be any time"
+    assert str(caught.value) == says
+
+
+def test_elsewhere_a_run_may_have_begun_at_any_time() -> None:
+    """And at 0 everywhere."""
+    later, first = guard_cases(Budget(max_steps=1), since=2.0), guard_cases(Budget(max_seconds=1.0), since=0.0)
+    assert [[one.since for one in _snapshots(cases.mark)] for cases in (later, first)] == [[2.0] * 3, [0.0] * 6]
+
+
+@pytest.mark.parametrize("limit", [2.5, 10, 1e300, 5e-324, sys.float_info.max, 0.1 + 0.2])
+@pytest.mark.parametrize("clock", [0.0, 1.0, -3.5, 2.5, 1e9, 1e308])
+def test_seconds_are_used_up_to_the_limit_whatever_the_clock_says(limit: float, clock: float) -> None:
+    """It is the clock of the other cases, which try something else."""
+    cases = guard_cases(Budget(max_steps=1, max_seconds=limit), clock=clock).mark.args[1]
+    assert [case.values[0].clock for case in cases if case.values[1] == "max_steps"] == [clock] * 3
+    for shown, field, over in [case.values for case in cases[3:]]:
+        seconds = shown.spend.seconds
+        assert (field, (seconds > limit) - (seconds < limit)) == ("max_seconds", over)
+        assert guards.time_spent(shown, polled()) is (over >= 0)
 
 
 SPENT = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from inspect import CO_COROUTINE, iscoroutinefunction, signature
-from types import FunctionType, MappingProxyType
+from types import MappingProxyType
 from typing import Any, Self
 
 import attrs
 
 from loopmachine.errors import InvalidDefinition
+from loopmachine.functions import function_faults, takes
 
 Guard = Callable[[Any, Any], bool]  #: a named pure predicate of (snapshot, event)
 Update = Callable[[Any, Any], Any]  #: a named pure function of (snapshot, event) -> snapshot
@@ -42,13 +42,17 @@ class State:
         return self.name.removeprefix("finished_")
 
 
+def _said(because: str) -> str:
+    return because if not isinstance(because, str) or because.strip() else ""
+
+
 @attrs.frozen
 class Row:
     """One transition: on ``event`` (None in an auto state), where ``guard`` holds, ``update`` and go to ``to``.
 
     The rows of a (state, event) are tried in order and the first whose guard holds is taken.
     ``happy`` marks the happy path, for the diagram. Where a later row's guard can hold at the same time,
-    ``first_because`` says why this one stands before it; the verifier reports a row that does not say so.
+    ``first_because`` says why this one stands before it; the verifier reports a row where it is blank.
     """
 
     event: type[Any] | None
@@ -56,7 +60,7 @@ class Row:
     guard: Guard | None = None
     update: Update | None = None
     happy: bool = False
-    first_because: str = attrs.field(default="", kw_only=True)
+    first_because: str = attrs.field(default="", converter=_said, kw_only=True)
 
     @property
     def event_name(self) -> str:
@@ -66,7 +70,7 @@ class Row:
 
 def _frozen_rows(states: Mapping[State, Iterable[Row]]) -> Mapping[State, tuple[Row, ...]]:
     if not isinstance(states, Mapping):
-        raise InvalidDefinition([f"the table must be a mapping of each State to its rows, not {states!r}"])
+        return states  # which is told with what else is wrong
     return MappingProxyType(
         {state: tuple(rows) if isinstance(rows, Iterable) else (rows,) for state, rows in states.items()}
     )
@@ -96,19 +100,14 @@ class Definition:
     _accepts: Mapping[str, tuple[str, ...]] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        strange = list(_strange(self.table))
-        if strange:  # what is wrong with the rest is told, too
-            object.__setattr__(self, "table", _frozen_rows(_sound(self.table)))
-        if not isinstance(self.initial, str):
-            raise InvalidDefinition([*strange, f"initial must be the name of a state, not {self.initial!r}"])
+        if found := list(dict.fromkeys(faults(self))):
+            raise InvalidDefinition(found)
         object.__setattr__(self, "states", MappingProxyType({state.name: state for state in self.table}))
         object.__setattr__(self, "_by_id", {row_id: row for row_id, _, row in self.all_rows()})
         object.__setattr__(self, "_accepts", {state.name: _accepted(rows) for state, rows in self.table.items()})
-        reached = _reach(_targets(self), {self.initial})
-        object.__setattr__(self, "unreached", tuple(name for name in self.unreached if name not in reached))
-        found = [*strange, *faults(self)]
-        if found:
-            raise InvalidDefinition(found)
+        if self.unreached:
+            waiting = _unreached(self, _edges(self.table)[1])
+            object.__setattr__(self, "unreached", tuple(name for name in self.unreached if name in waiting))
 
     def __repr__(self) -> str:
         return f"<Definition of {len(self.table)} states, from {self.initial}>"
@@ -166,180 +165,212 @@ def _accepted(rows: Iterable[Row]) -> tuple[str, ...]:
 
 
 # --- what makes a definition wrong --------------------------------------------------------------------
+# What is of a wrong type is told, and nothing that rests on it, as it may be anything once it is mended.
+
+Edges = list[set[int]]  #: to which states those of a table lead, all by their place in it
 
 
 def faults(definition: Definition) -> Iterator[str]:
-    """Everything that is wrong with a table, a sentence each."""
-    names = [state.name for state in definition.table]
-    yield from (f"{name}: two states have this name" for name in sorted({n for n in names if names.count(n) > 1}))
-    if definition.initial not in definition.states:
-        yield f"the initial state {definition.initial!r} is none of the states"
-    elif not definition.states[definition.initial].rest:
-        yield f"the initial state {definition.initial!r} must be a rest, where a run can wait for its first event"
-    yield from _hear_faults(definition)
-    for state, rows in definition.table.items():
+    """Everything that is wrong with a definition, a sentence each."""
+    if not _are_names(definition.unreached):
+        yield f"unreached must be a tuple of names of states, not {definition.unreached!r}"
+    table: Any = definition.table
+    if not isinstance(table, Mapping):
+        yield f"the table must be a mapping of each State to its rows, not {table!r}"
+        yield from _initial_faults(definition.initial, {}, None)
+        yield from _hear_faults(definition.hear, None, None)
+        return
+    names, events = _names(table), _events(table)
+    told = [state.name for state in table if _is_named(state)]
+    yield from (f"{name}: two states have this name" for name in sorted({n for n in told if told.count(n) > 1}))
+    yield from _initial_faults(definition.initial, table, names)
+    yield from _hear_faults(definition.hear, names, events if all(map(_has_event, _rows(table))) else None)
+    for state, rows in table.items():
         yield from _state_faults(state, rows)
         for number, row in enumerate(rows, 1):
-            if row.to not in definition.states:
-                yield f"{state.name}/{number}: it leads to {row.to!r}, which is none of the states"
-            yield from _named_faults(f"{state.name}/{number}", "guard", row.guard)
-            yield from _named_faults(f"{state.name}/{number}", "update", row.update)
-    yield from _event_faults(definition)
+            yield from _row_faults(f"{getattr(state, 'name', state)}/{number}", row, names)
+    yield from _event_faults(events)
     yield from _path_faults(definition)
 
 
-def _hear_faults(definition: Definition) -> Iterator[str]:
-    hear, events = definition.hear, _events(definition)
+def _are_names(given: Any) -> bool:
+    return isinstance(given, tuple | list) and all(isinstance(name, str) for name in given)
+
+
+def _is_named(state: Any) -> bool:
+    return isinstance(state, State) and isinstance(state.name, str)
+
+
+def _has_event(row: Any) -> bool:
+    return isinstance(row, Row) and (row.event is None or isinstance(row.event, type))
+
+
+def _rows(table: Mapping[Any, tuple[Any, ...]]) -> list[Any]:
+    return [row for rows in table.values() for row in rows]
+
+
+def _names(table: Mapping[Any, Any]) -> set[str] | None:
+    """The names of all states, None where one of them can't be known."""
+    return {state.name for state in table} if all(map(_is_named, table)) else None
+
+
+def _events(table: Mapping[Any, tuple[Any, ...]]) -> list[type[Any]]:
+    """The classes of events that rows take, as far as they are known."""
+    return list(dict.fromkeys(row.event for row in _rows(table) if _has_event(row) and row.event is not None))
+
+
+def _initial_faults(initial: Any, table: Mapping[Any, Any], names: set[str] | None) -> Iterator[str]:
+    if not isinstance(initial, str):
+        yield f"initial must be the name of a state, not {initial!r}"
+    elif names is not None and initial not in names:
+        yield f"the initial state {initial!r} is none of the states"
+    elif any(_is_named(state) and state.name == initial and not _may_wait(state) for state in table):
+        yield f"the initial state {initial!r} must be a rest, where a run can wait for its first event"
+
+
+def _hear_faults(hear: Any, names: set[str] | None, events: list[type[Any]] | None) -> Iterator[str]:
     if not isinstance(hear, Mapping):
         yield f"hear must be a mapping of states and classes of events to updates, not {hear!r}"
         return
     for key, update in hear.items():
-        if key not in definition.states and key not in events:
+        known: Any = names if isinstance(key, str) else events if isinstance(key, type) else ()
+        if known is not None and key not in known:
             yield f"hear: {key!r} is neither the name of a state nor a class of events that a row takes"
-        yield from _named_faults(f"hear: {key.__name__ if isinstance(key, type) else key}", "update", update)
+        yield from function_faults(f"hear: {key.__name__ if isinstance(key, type) else key}", "update", update)
 
 
-def _events(definition: Definition) -> list[type[Any]]:
-    return list(dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None))
-
-
-def _event_faults(definition: Definition) -> Iterator[str]:
+def _event_faults(events: list[type[Any]]) -> Iterator[str]:
     """Events are told apart by their names."""
-    names = [event.__name__ for event in _events(definition)]
+    names = [event.__name__ for event in events]
     yield from (f"{name}: two classes of events have this name" for name in sorted(set(names)) if names.count(name) > 1)
     if AUTO in names:
         yield f"{AUTO}: no event can have this name, under which auto states move on"
 
 
-def _strange(table: Mapping[Any, tuple[Any, ...]]) -> Iterator[str]:
-    """What is no state and no row."""
-    for state, rows in table.items():
-        if not _is_state(state):
-            yield f"{state!r} is no State with a name and a doc, both text"
-        for number, row in enumerate(rows, 1):
-            where = f"{getattr(state, 'name', state)}/{number}"
-            if not isinstance(row, Row):
-                yield f"{where}: {row!r} is no Row"
-                continue
-            if row.event is not None and not isinstance(row.event, type):
-                yield f"{where}: its event must be a class of events or None, not {row.event!r}"
-            if not isinstance(row.to, str):
-                yield f"{where}: it must lead to the name of a state, not to {row.to!r}"
+def _row_faults(where: str, row: Any, names: set[str] | None) -> Iterator[str]:
+    if not isinstance(row, Row):
+        yield f"{where}: {row!r} is no Row"
+        return
+    if not _has_event(row):
+        yield f"{where}: its event must be a class of events or None, not {row.event!r}"
+    if not isinstance(row.to, str):
+        yield f"{where}: it must lead to the name of a state, not to {row.to!r}"
+    elif names is not None and row.to not in names:
+        yield f"{where}: it leads to {row.to!r}, which is none of the states"
+    yield from function_faults(where, "guard", row.guard)
+    yield from function_faults(where, "update", row.update)
+    if not isinstance(row.first_because, str):
+        yield f"{where}: first_because must be text, not {row.first_because!r}"
+    if not isinstance(row.happy, bool):
+        yield f"{where}: happy must be True or False, not {row.happy!r}"
 
 
-def _sound(table: Mapping[Any, tuple[Any, ...]]) -> dict[State, list[Row]]:
-    """The table without what is none."""
-    return {state: [row for row in rows if _is_row(row)] for state, rows in table.items() if _is_state(state)}
-
-
-def _is_state(state: Any) -> bool:
-    return isinstance(state, State) and isinstance(state.name, str) and isinstance(state.doc, str)
-
-
-def _is_row(row: Any) -> bool:
-    return isinstance(row, Row) and isinstance(row.to, str) and (row.event is None or isinstance(row.event, type))
-
-
-def _state_faults(state: State, rows: tuple[Row, ...]) -> Iterator[str]:
-    name = state.name
-    if not name.isidentifier():
+def _state_faults(state: Any, rows: tuple[Any, ...]) -> Iterator[str]:
+    if not (_is_named(state) and isinstance(state.doc, str)):
+        yield f"{state!r} is no State with a name and a doc, both text"
+    if not isinstance(state, State):
+        return
+    name, asks, final = state.name, state.asks is not None and takes(state.asks, 1), state.final is not None
+    if isinstance(name, str) and not name.isidentifier():
         yield f"{name!r}: the name of a state must be an identifier"
-    if not state.doc.strip():
+    if isinstance(state.doc, str) and not state.doc.strip():
         yield f"{name}: a state needs a doc, a sentence that a reviewer reads"
-    if state.asks is not None and not _takes(state.asks, 1):
-        yield f"{name}: asks must be a function of the snapshot that gives the requests, not {state.asks!r}"
-    if state.final is not None:
-        if state.final not in FINAL_KINDS:
-            yield f"{name}: final must be one of {', '.join(FINAL_KINDS)}, not {state.final!r}"
-        if rows or state.auto or state.asks:
-            yield f"{name}: a final state has no rows, is not auto and asks nothing"
+    if state.asks is not None and not asks:
+        right = "a function of the snapshot that gives the requests, neither async nor a generator"
+        yield f"{name}: asks must be {right}, not {state.asks!r}"
+    if not isinstance(state.auto, bool):
+        yield f"{name}: auto must be True or False, not {state.auto!r}"
+    if final and state.final not in FINAL_KINDS:
+        yield f"{name}: final must be one of {', '.join(FINAL_KINDS)}, not {state.final!r}"
+    if isinstance(state.final, str) and (asks or state.auto is True or any(isinstance(row, Row) for row in rows)):
+        yield f"{name}: a final state has no rows, is not auto and asks nothing"
+    if final:
         return
     if not rows:
         yield f"{name}: a trap, it has no rows and is not final"
-    if state.auto and state.asks:
+    if state.auto is True and asks:
         yield f"{name}: an auto state asks nothing"
-    if state.rest and state.asks is None:
+    if state.auto is False and state.asks is None:
         yield f"{name}: a state that waits for events needs asks, which says what for"
-    for event in dict.fromkeys(row.event for row in rows):
-        yield from _order_faults(state, event, [row for row in rows if row.event is event])
+    yield from _order_faults(state, rows)
 
 
-def _order_faults(state: State, event: type[Any] | None, rows: list[Row]) -> Iterator[str]:
-    on = event.__name__ if event else "no event"
-    if state.auto != (event is None):
-        yield f"{state.name}: a row on {on}; the rows of an auto state have no event, those of a rest have one"
-    open_rows = [place for place, row in enumerate(rows) if row.guard is None]
-    if not open_rows:
-        yield f"{state.name}: on {on} the last row has a guard, so nothing is taken where no guard holds"
-    elif open_rows[0] < len(rows) - 1:
-        yield f"{state.name}: on {on} a row stands after the one without a guard and can't be taken"
+def _order_faults(state: State, rows: tuple[Any, ...]) -> Iterator[str]:
+    whole = all(map(_has_event, rows))
+    for event in dict.fromkeys(row.event for row in rows if _has_event(row)):
+        on = event.__name__ if event else "no event"
+        guards = [row.guard for row in rows if _has_event(row) and row.event is event]
+        if isinstance(state.auto, bool) and state.auto != (event is None):
+            yield f"{state.name}: a row on {on}; the rows of an auto state have no event, those of a rest have one"
+        if any(guard is None for guard in guards[:-1]):
+            yield f"{state.name}: on {on} a row stands after the one without a guard and can't be taken"
+        elif guards[-1] is not None and whole and all(map(callable, guards)):
+            yield f"{state.name}: on {on} the last row has a guard, so nothing is taken where no guard holds"
 
 
-def _named_faults(where: str, what: str, function: Any) -> Iterator[str]:
-    if function is None:
-        return
-    if not _takes(function, 2):
-        yield f"{where}: its {what} must be a function of (snapshot, event) and not async, not {function!r}"
-        return
-    name, doc = (
-        text if isinstance(text, str) else "" for text in (getattr(function, "__name__", ""), function.__doc__)
-    )
-    if not name.isidentifier():
-        yield f"{where}: its {what} needs a name of its own, not {name or repr(function)!r}"
-    if not doc.strip():
-        yield f"{where}: its {what} {name or repr(function)} needs a docstring, a sentence that a reviewer reads"
+# --- where rows lead ----------------------------------------------------------------------------------
 
 
-def _takes(function: Any, arguments: int) -> bool:
-    """Whether it can be called with so many arguments, by position, for its value."""
-    if isinstance(function, FunctionType):  # of which its code tells sooner than a signature
-        code = function.__code__
-        if code.co_argcount == arguments and not code.co_kwonlyargcount:
-            return not code.co_flags & CO_COROUTINE
-    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
-        return False
-    try:
-        signature(function).bind(*range(arguments))
-    except TypeError:  # it takes others, or is no function
-        return False
-    except ValueError:  # a builtin without a signature
-        return True
-    return True
+def _may_wait(state: Any) -> bool:
+    return not isinstance(state, State) or (state.auto is not True and not isinstance(state.final, str))
 
 
-def _targets(definition: Definition) -> dict[str, set[str]]:
-    return {
-        state.name: {row.to for row in rows if row.to in definition.states} for state, rows in definition.table.items()
-    }
+def _may_end(state: Any) -> bool:
+    return not isinstance(state, State) or state.final is not None
+
+
+def _edges(table: Mapping[Any, tuple[Any, ...]]) -> tuple[Edges, Edges]:
+    """Where rows lead, and where they may: a row of which that can't be known may lead everywhere."""
+    names, places = _names(table), dict[str, set[int]]()
+    for place, state in enumerate(table):
+        if _is_named(state):
+            places.setdefault(state.name, set()).add(place)
+    known, possible = [], []
+    for rows in table.values():
+        to = [row.to if isinstance(row, Row) else None for row in rows]
+        sure = set[int]().union(*(places.get(name, ()) for name in to if isinstance(name, str)))
+        open_ = any(not isinstance(name, str) or (names is None and name not in places) for name in to)
+        known.append(sure)
+        possible.append(set(range(len(table))) if open_ else sure)
+    return known, possible
+
+
+def _unreached(definition: Definition, edges: Edges) -> list[str]:
+    """The names of the states to which no row leads from the initial one; from any rest, where that can't be known."""
+    table, initial = definition.table, definition.initial
+    start = {place for place, state in enumerate(table) if _is_named(state) and state.name == initial}
+    if not start and (_names(table) is None or not isinstance(initial, str)):
+        start = {place for place, state in enumerate(table) if _may_wait(state)}
+    reached = _reach(edges, start)
+    return [state.name for place, state in enumerate(table) if place not in reached and _is_named(state)]
 
 
 def _path_faults(definition: Definition) -> Iterator[str]:
-    targets = _targets(definition)
-    reached = _reach(targets, {definition.initial})
-    yield from (
-        f"{name}: no row leads here" for name in targets if name not in reached and name not in definition.unreached
-    )
-    sources: dict[str, set[str]] = {name: set() for name in targets}
-    for name, leads_to in targets.items():
+    states = list(definition.table)
+    known, possible = _edges(definition.table)
+    if _are_names(definition.unreached):
+        unreached = _unreached(definition, possible)
+        yield from (f"{name}: no row leads here" for name in unreached if name not in definition.unreached)
+    sources: Edges = [set() for _ in states]
+    for place, leads_to in enumerate(possible):
         for to in leads_to:
-            sources[to].add(name)
-    ending = _reach(sources, {name for name, state in definition.states.items() if state.final is not None})
-    for name, state in definition.states.items():
-        if targets[name] and name not in ending:
-            yield f"{name}: a trap, no final state can be reached from here"
-        autos = {to for to in targets[name] if definition.states[to].auto}
-        if state.auto and name in _reach(
-            {n: {t for t in targets[n] if definition.states[t].auto} for n in targets}, autos
-        ):
-            yield f"{name}: a cycle of auto states leads back here without an event"
+            sources[to].add(place)
+    ending = _reach(sources, {place for place, state in enumerate(states) if _may_end(state)})
+    autos = {place for place, state in enumerate(states) if _is_named(state) and state.auto is True}
+    onwards = [leads_to & autos for leads_to in known]
+    for place, state in enumerate(states):
+        if known[place] and place not in ending and isinstance(state, State):
+            yield f"{state.name}: a trap, no final state can be reached from here"
+        if place in autos and place in _reach(onwards, onwards[place]):
+            yield f"{state.name}: a cycle of auto states leads back here without an event"
 
 
-def _reach(edges: Mapping[str, set[str]], start: set[str]) -> set[str]:
-    seen: set[str] = set()
-    todo = [name for name in start if name in edges]
+def _reach(edges: Edges, start: set[int]) -> set[int]:
+    seen: set[int] = set()
+    todo = list(start)
     while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo.extend(edges[name])
+        place = todo.pop()
+        if place not in seen:
+            seen.add(place)
+            todo.extend(edges[place])
     return seen

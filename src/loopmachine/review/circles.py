@@ -1,8 +1,8 @@
 """Whether a run can go in a circle for ever: answers that lead from a rest back to it.
 
 In the tool-calling loop itself every answer brings the end nearer, which I1 checks move by move. Of a rest of your own
-nobody knows how many answers it takes; but a run that comes back to a rest, equal as far as the future can see, can do so
-again and again.
+nobody knows how many answers it takes; but a run that comes back to a rest, equal as far as the future can see, can do
+that again and again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Circles(Generic[R]):
 
     def add(self, rest: R, event: Any, rows: tuple[str, ...], after: Key) -> None:
         """An event led from one rest to another. What somebody decides, unasked or to run a call again, may go on."""
-        if self.kept and _answer(rest.asked, event):
+        if _answer(rest.asked, event):
             self._answers += 1
             self.due = self._answers >= FIRST and self._answers & (self._answers - 1) == 0  # each time twice as many
             self._rests[rest.key] = rest

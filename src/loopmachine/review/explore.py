@@ -31,13 +31,28 @@ from loopmachine.review.order import Orders
 from loopmachine.review.promises import PROMISES, SUBJECTS, Promise
 from loopmachine.review.stock import Stock
 from loopmachine.review.world import World
+from loopmachine.table import TOOL_LOOP
 
 LOOKS = 5  #: advances that took the same rows at which a walk looks closer
 GUARDS = 200  #: advances that took the same rows at which it asks the guards of the rows not taken
 #: Of these the walk takes care itself: the same event again where a rest is new, and spoilt where it looks closer.
 ELSEWHERE = ("I9", "I11")
-_NO_LOG = EventLog()
 TRANSITIONS = "transitions"  #: what is broken where the stock classes do something else
+
+
+class Latest(EventLog):
+    """A log that remembers the latest event only. The whole one costs a walk more than all the rest."""
+
+    __slots__ = ()
+
+    def append(self, event: Any, rows: tuple[str, ...]) -> Latest:
+        """The log of this event."""
+        log: Latest = _blank(Latest)
+        log._items, log._end = [event, rows], 2
+        return log
+
+
+_blank: Any = object.__new__
 
 
 @attrs.define(eq=False)
@@ -144,6 +159,8 @@ class Walk:
 
     def _start(self) -> Place:
         definition, start = self.definition, self.world.start(self.definition.initial)
+        if not foreign(definition):  # nobody looks at what came before
+            start = start.but(log=Latest())
         answers = left(definition.states[start.state], start)
         return Place(start, Account.of(start), answers, outstanding(definition, start), self.world.key(start))
 
@@ -168,7 +185,8 @@ class Walk:
                 return
             if new:
                 self._reach(move, rows, key, place)
-            self._circles.add(place, event, rows, key)
+            if self._circles.kept:
+                self._circles.add(place, event, rows, key)
         if "I11" in self.promises and key_of(before) != place.key:
             self._break("I11", "a snapshot was changed by what was told after it", place)
 
@@ -176,13 +194,10 @@ class Walk:
         """Remember the rest that a move led to, to leave it later unless the run ended there."""
         self._seen.add(key)
         self.snapshots += 1
-        after = move.after
-        if not move.asking:
-            self.statuses.add(after.state)
-            return
-        # Without its log, which costs more than all the rest, where nothing reads it.
-        kept = after if self.world.sees else after.but(log=_NO_LOG)
-        self._todo.append(Place(kept, move.told, move.left, move.asking, key, move.event, rows, before))
+        if move.asking:
+            self._todo.append(Place(move.after, move.told, move.left, move.asking, key, move.event, rows, before))
+        else:
+            self.statuses.add(move.after.state)
 
     def _go_round(self) -> None:
         """Find a circle that a run can go in for ever, where nothing else was found."""
@@ -257,3 +272,16 @@ def _without_collections() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def foreign(definition: Definition) -> bool:
+    """Some of what it calls is not what the tool-calling loop calls. A wrapper may look like what it wraps."""
+    known = list(_functions(TOOL_LOOP))
+    return any(all(function is not one for one in known) for function in _functions(definition))
+
+
+def _functions(definition: Definition) -> Iterator[Any]:
+    for _, _, row in definition.all_rows():
+        yield from (function for function in (row.guard, row.update) if function is not None)
+    yield from definition.hear.values()
+    yield from (state.asks for state in definition.table if state.asks is not None)

@@ -17,6 +17,7 @@ from loopmachine.loop import Loop
 from loopmachine.machine import advance, outstanding
 from loopmachine.records import Snapshot
 from loopmachine.review.account import seal
+from loopmachine.review.diagram import load
 from loopmachine.review.explore import Broken, spoil
 from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
@@ -45,24 +46,27 @@ def steps(found: Broken) -> str:
 
 
 def written_test(found: Broken, definition: str) -> str:
-    """A pytest test that plays the path through ``Loop`` and fails as long as a promise is broken on it."""
-    module, _, name = definition.partition(":")
+    """A pytest test that plays the path through ``Loop`` and fails as long as a promise is broken on it.
+
+    ``definition`` is its "module:name", which the test loads as the command does: any name is one that it can have.
+    """
     world, events = found.world, [event for event, _ in found.path]
     made: dict[str, Any] = {"budget": world.budget, "policy": world.policy}
     if world.old:
         made["history"] = handed_in()
     given = "".join(f", {word}={source(value)}" for word, value in made.items())
     said = " ".join(found.sentence.split()).replace("\\", "/").replace('"', "'")
-    used, more, check = _check(found, name)
+    used, more, check = _check(found)
     classes: set[Any] = {kind for value in (*made.values(), *events) for kind in _classes(value)}
-    imports = {f"from {kind.__module__} import {kind.__name__}" for kind in {Loop, *used, *classes}}
+    imports = {f"from {kind.__module__} import {kind.__name__}" for kind in {Loop, load, *used, *classes}}
     listed = "\n".join(f"        {source(event)}," for event in events)
-    return f'''{chr(10).join(sorted({*imports, f"from {module} import {name}"}))}
+    return f'''{chr(10).join(sorted(imports))}
 
 
 def test_{found.promise.lower()}_{re.sub(r"[^a-z]+", "_", found.sentence.lower())[:40].strip("_")}():
     """{found.promise} holds where it was broken: {said}{more}"""
-    loop = Loop("go"{given}, definition={name}, at=0.0)
+    definition = load({definition!r})
+    loop = Loop("go"{given}, definition=definition, at=0.0)
     start = loop.snapshot
     events = [
 {listed}
@@ -71,17 +75,23 @@ def test_{found.promise.lower()}_{re.sub(r"[^a-z]+", "_", found.sentence.lower()
 '''
 
 
-def _check(found: Broken, name: str) -> tuple[set[Any], str, str]:
+def _check(found: Broken) -> tuple[set[Any], str, str]:
     """How a test looks for the promise: what it imports for that, what more its docstring says, and its last lines."""
     if found.promise == "I9":
-        return {differs}, _I9_MORE, f"    assert differs({name}, start, events) is None"
+        return {differs}, _I9_MORE, "    assert differs(definition, start, events) is None"
     if found.promise == "I11":
         world = attrs.evolve(found.world, sees=None)  # which tells rests apart, and says nothing of what can happen
-        return {changed, *_classes(world)}, "", f"    assert changed({name}, start, events, {source(world)}) is None"
+        return (
+            {changed, *_classes(world)},
+            "",
+            f"    assert changed(definition, start, events, {source(world)}) is None",
+        )
+    if found.circle:
+        return {endless}, "", f"    assert endless(definition, start, events, {found.circle}) is None"
     lines = (
         "    for event in events:",
         "        loop.send(event)",
-        f"    assert [broken(move) for move in moves({name}, start, loop.snapshot.events) if broken(move)] == []",
+        "    assert [broken(move) for move in moves(definition, start, loop.snapshot.events) if broken(move)] == []",
     )
     return {moves, broken}, "", "\n".join(lines)
 
@@ -104,6 +114,15 @@ def differs(definition: Definition, start: Snapshot, events: Sequence[Event]) ->
             if one != other:
                 return f"event {number} led to {_told(one)}, at play {play} to {_told(other)}"
     return None
+
+
+def endless(definition: Definition, start: Snapshot, events: Sequence[Event], last: int) -> str | None:
+    """I1, by playing: how the ``last`` of these events are taken ``PLAYS`` times again; None where one is refused."""
+    again = [*events, *(event for _ in range(PLAYS) for event in events[len(events) - last :])]
+    played = list(_played(definition, start, again))
+    if isinstance(played[-1], str):
+        return None
+    return f"after {len(again):,} events the run is in {played[-1][0].state} and goes on"
 
 
 def _played(definition: Definition, start: Snapshot, events: Sequence[Event]) -> Iterator[Any]:

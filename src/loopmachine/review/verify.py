@@ -15,7 +15,7 @@ from loopmachine.definition import Definition
 from loopmachine.limits import Budget, Policy
 from loopmachine.machine import live
 from loopmachine.records import Snapshot
-from loopmachine.review.explore import LOOKS, Broken, Walk
+from loopmachine.review.explore import LOOKS, Broken, Walk, foreign
 from loopmachine.review.order import Both
 from loopmachine.review.pairwise import Options, every, pairwise
 from loopmachine.review.promises import PROMISES, Promise
@@ -173,7 +173,7 @@ def verify(
     report = Report(definition, *_foreign_events(definition))
     search = _Search(definition, promises, tuple(tools), sees, None if full else LOOKS, advances, scattered)
     searches = [search]
-    if sees is None and _foreign_functions(definition):
+    if sees is None and foreign(definition):
         report.guessed = True
         searches.append(attrs.evolve(search, sees=used(search.tools)))
     try:
@@ -252,16 +252,3 @@ def _foreign_events(definition: Definition) -> tuple[str, tuple[str, ...]]:
     events = dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None)
     strange = tuple(event.__name__ for event in events if event not in known)
     return "" if len(strange) < len(events) else f"no world tells {', '.join(strange)}", strange
-
-
-def _foreign_functions(definition: Definition) -> bool:
-    """Some of what it calls is not what the tool-calling loop calls. A wrapper may look like what it wraps."""
-    known = list(_functions(TOOL_LOOP))
-    return any(all(function is not one for one in known) for function in _functions(definition))
-
-
-def _functions(definition: Definition) -> Iterator[Any]:
-    for _, _, row in definition.all_rows():
-        yield from (function for function in (row.guard, row.update) if function is not None)
-    yield from definition.hear.values()
-    yield from (state.asks for state in definition.table if state.asks is not None)

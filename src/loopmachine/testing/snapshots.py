@@ -73,8 +73,9 @@ def guard_cases(budget: Budget = _BUDGET, **fields: Any) -> pytest.MarkDecorator
     """A pytest mark: the test is run with snapshots below, at and above each limit that the budget sets.
 
     It gets ``snapshot``; ``field``, the name of the budget's field; and ``over``: -1, 0 or 1, as what is used of it is
-    one less than the limit, the limit, or one more; of a float it is the next number below or above. Seconds are used
-    since 0. Of the other limits nothing is used, unless ``fields``, as ``snapshot`` takes them, say so.
+    one less than the limit, the limit, or one more; of a float it is the next number below or above, if there is one.
+    Of the other limits nothing is used, unless ``fields``, as ``snapshot`` takes them, say so. Seconds are used since
+    0: beside ``max_seconds`` no other ``since`` can be given.
 
         @guard_cases()
         def test_steps_spent(snapshot, field, over):
@@ -84,6 +85,8 @@ def guard_cases(budget: Budget = _BUDGET, **fields: Any) -> pytest.MarkDecorator
 
     if not isinstance(budget, Budget):
         raise TypeError(f"guard_cases takes a Budget, as in @guard_cases(Budget(max_steps=3)), not {budget!r}")
+    if fields.get("since") and budget.max_seconds is not None:  # the clock would be a sum, which may be rounded
+        raise TypeError(f"since must be 0 where max_seconds is tried, not {fields['since']!r}; clock may be any time")
     cases = [
         pytest.param(snapshot(**{**fields, "budget": budget, used: amount}), field, over, id=f"{field}-{word}")
         for field, used in _USED.items()
@@ -144,4 +147,6 @@ def _around(limit: Any) -> Iterator[tuple[Any, int, str]]:
     whole = isinstance(limit, int)
     yield limit - 1 if whole else nextafter(limit, -inf), -1, "below"
     yield limit, 0, "at"
-    yield limit + 1 if whole else nextafter(limit, inf), 1, "above"
+    above = limit + 1 if whole else nextafter(limit, inf)
+    if above < inf:  # nothing is above the greatest float
+        yield above, 1, "above"
