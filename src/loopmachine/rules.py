@@ -22,8 +22,11 @@ DIGITS: Constant = 12  #: of a US dollar, to which costs are added up
 
 def time_spent(snapshot: Snapshot, at: float) -> bool:
     """The deadline is reached at the time ``at``, or was: the seconds used reach max_seconds."""
-    deadline = snapshot.deadline
-    return deadline is not None and (at >= deadline or snapshot.clock >= deadline)
+    limit = snapshot.budget.max_seconds
+    if limit is None:
+        return False
+    deadline = snapshot.since + limit  # that which requests tell: in floats the seconds used may be less by a hair
+    return at >= deadline or snapshot.clock >= deadline
 
 
 def usage_missing(snapshot: Snapshot, event: object = None) -> bool:
