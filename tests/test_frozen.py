@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopmachine.frozen import freeze, thaw
+from loopmachine.frozen import freeze, thaw, whole
 
 VALUES: dict[str, Any] = {
     "null": None,
@@ -85,3 +85,17 @@ def test_text_that_is_no_json_is_refused(text: str) -> None:
     """Broken text is a ValueError."""
     with pytest.raises(ValueError, match=r"line 1|char"):
         thaw(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [("", ""), ("déjà \U0001f600", "déjà \U0001f600"), ("a\ud83d", "a\ufffd"), ("\ude00b", "\ufffdb")],
+)
+def test_half_a_character_is_replaced(text: str, printed: str) -> None:
+    """The text can be encoded then; what is whole stays as it is."""
+    assert (whole(text), whole(text).encode()) == (printed, printed.encode())
+
+
+def test_two_halves_that_stand_together_are_one_character() -> None:
+    """As streams may send them."""
+    assert whole("\ud83d" + "\ude00") == "\U0001f600"

@@ -23,12 +23,11 @@ import attrs
 import msgspec
 
 from loopmachine.errors import Denied, LoopError, ModelError
-from loopmachine.frozen import thaw
+from loopmachine.frozen import thaw, whole
 from loopmachine.hosts import run
 from loopmachine.limits import Budget, Policy
 from loopmachine.result import Result
 from loopmachine.tools import Context, tool
-from loopmachine.trace import whole
 from loopmachine.wire import ANTHROPIC, OPENAI_CHAT
 
 WIDTH: Constant = 120  #: columns

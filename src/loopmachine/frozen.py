@@ -27,6 +27,11 @@ def freeze(value: Any) -> str:
     return _encode_slowly(value)
 
 
+def whole(text: str) -> str:
+    """Text that can be printed and sent: half a character is U+FFFD, two halves that stand together are one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def thaw(text: str) -> Any:
     """The value of ``text``, new each time. Raises ValueError where it is no JSON."""
     try:

@@ -9,6 +9,7 @@ import attrs
 
 from loopmachine.definition import Definition
 from loopmachine.events import CallReturned, ModelFailed, ModelReplied, Resumed
+from loopmachine.frozen import whole
 from loopmachine.limits import Usage
 from loopmachine.records import Call, CallResult, Exchange, Snapshot
 
@@ -182,11 +183,6 @@ def _short(arguments: Any) -> str:
 def _flat(text: str) -> str:
     """On one line, whatever a model wrote."""
     return whole(" ".join(text.split()))
-
-
-def whole(text: str) -> str:
-    """Text that can be printed. Half a character is U+FFFD, as in what a model is sent; two that stand together one."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _cut(line: str, width: int = WIDTH) -> str:

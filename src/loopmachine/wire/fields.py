@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.frozen import freeze, json_object, thaw
+from loopmachine.frozen import freeze, json_object, thaw, whole
 from loopmachine.records import Call, CallResult
 
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
@@ -207,8 +207,8 @@ def sent_text(value: Any) -> str:
 
 
 def _of_whole_characters(value: Any) -> Any:
-    if isinstance(value, str):  # two halves that stand together, as streams may send them, are one
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, str):
+        return whole(value)
     if isinstance(value, dict):
         return {_of_whole_characters(field): _of_whole_characters(inner) for field, inner in value.items()}
     return [_of_whole_characters(inner) for inner in value] if isinstance(value, list) else value
