@@ -208,6 +208,12 @@ def test_usage_takes_every_count_and_cost(field: str, value: Any) -> None:
     assert getattr(Usage(**{field: value}), field) is value
 
 
+@pytest.mark.parametrize("model", [None, 5, b"m1"], ids=["None", "a number", "bytes"])
+def test_usage_names_a_model_in_text(model: Any) -> None:
+    """Which a price list is asked by."""
+    assert refused(Usage, model=model) == f"Usage: model must be text, not {model!r}"
+
+
 def test_usage_lists_all_that_is_wrong_with_it() -> None:
     """Every field with a bad value is named in one message."""
     said = refused(Usage, **dict.fromkeys([*TOKENS, "cost_usd"], -1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -448,3 +449,18 @@ def test_the_checked_arguments_are_new_each_time() -> None:
     checked = call(arguments_text='{"n":"5"}', checked='{"n":5}')
     assert (checked.checked_arguments, checked.checked_arguments is checked.checked_arguments) == ({"n": 5}, False)
     assert call(checked=None).checked_arguments is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"text": 5}, "stop='', calls=(), text=5"),
+        ({"stop": 5, "text": "done"}, "stop=5, calls=(), text='done'"),
+        ({"calls": 5}, "stop='', calls=5, text=''"),
+    ],
+)
+def test_what_a_turn_can_not_be_of_is_named(fields: dict[str, Any], told: str) -> None:
+    """Where it is made by hand of what says nothing."""
+    said = f"Turn: stop and text must be text and calls a tuple of Calls, not {told}"
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        Turn(**fields)

@@ -121,6 +121,8 @@ class Usage:
         cost = self.cost_usd
         if cost is not None and (not _is_number(cost) or cost < 0):
             faults.append(f"cost_usd must be a finite number from 0 on or None, not {cost!r}")
+        if not isinstance(self.model, str):
+            faults.append(f"model must be text, not {self.model!r}")
         _refuse("Usage", faults)
 
     @property

@@ -169,7 +169,11 @@ class Turn:
     kind: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        kind, fault = what_a_turn_is(self.stop, len(self.calls), self.text, self.fault)
+        try:
+            kind, fault = what_a_turn_is(self.stop, len(self.calls), self.text, self.fault)
+        except (AttributeError, TypeError):
+            told = f"stop={self.stop!r}, calls={self.calls!r}, text={self.text!r}"
+            raise TypeError(f"Turn: stop and text must be text and calls a tuple of Calls, not {told}") from None
         _set(self, "kind", kind)
         if fault != self.fault:
             _set(self, "fault", fault)
