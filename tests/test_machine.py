@@ -633,3 +633,37 @@ def test_who_watches_is_told_the_rows_of_each_event() -> None:
     engine(watched).watch = told.append
     once = advance(watched, begun(), polled())
     assert (told, advance(TOOL_LOOP, begun(), polled()).rows) == ([once.rows], once.rows)
+
+
+# --- what is worked out when an event is first taken in a state ---------------------------------------------
+
+
+def test_a_definition_that_nobody_ran_refuses_what_answers_nothing() -> None:
+    """The first event of its kind is looked at as any later one."""
+    fresh = attrs.evolve(TOOL_LOOP)
+    for _ in range(2):
+        with pytest.raises(UnexpectedEvent, match="c1_0"):
+            advance(fresh, flying(flight(RUNNING)), returned(call(id="another")))
+
+
+def test_a_definition_that_nobody_ran_hears_the_first_event() -> None:
+    """The wait for the next host does not count, at whichever event."""
+    fresh = attrs.evolve(TOOL_LOOP)
+    seconds = [advance(fresh, begun(clock=3.0, since=1.0), resumed(at=9.0)).snapshot.spend.seconds for _ in range(2)]
+    assert seconds == [2.0, 2.0]
+
+
+def test_what_an_event_does_in_a_state_is_worked_out_once() -> None:
+    """However often it is taken there."""
+    asked: list[tuple[str, str]] = []
+
+    class Asked(Definition):
+        def heard(self, state: str, event: type[Any]) -> Any:
+            asked.append((state, event.__name__))
+            return super().heard(state, event)
+
+    definition = Asked(TOOL_LOOP.initial, TOOL_LOOP.table, hear=TOOL_LOOP.hear)
+    for _ in range(3):
+        advance(definition, begun(), polled())
+        advance(definition, begun(), resumed())
+    assert asked == [("checking_cancel", "CancelPolled"), ("checking_cancel", "Resumed")]
