@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import sys
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import attrs
@@ -111,6 +113,47 @@ def test_a_class_that_msgspec_can_not_read_is_made_by_itself() -> None:
 
     shape = Types({"Local": int}).shape(Inner)
     assert lean(shape) is shape
+
+
+@dataclasses.dataclass
+class Draft:
+    to: str
+
+
+@dataclasses.dataclass
+class Send:
+    to: str
+    now: bool
+
+
+def read_beside_the_first(step: int) -> tuple[list[Any], int]:
+    """What a second reader reads while the first value of a new tool is read, at one step of that; and all steps."""
+
+    def mail(m: Draft | Send) -> None: ...
+
+    tool = Tool.of(mail)
+    taken: list[Any] = []
+    steps = itertools.count()
+
+    def look(*_: object) -> None:
+        for _one in range(next(steps) == step):
+            taken.append(tool.signature.bind('{"m":{"to":"a","now":true}}', Context())[1]["m"])
+
+    look()
+    sys.setprofile(look)  # called at each call and return, and what it calls itself is not told to it
+    try:
+        tool.signature.bind('{"m":{"to":"b"}}', Context())
+    finally:
+        sys.setprofile(None)
+    return taken, next(steps)
+
+
+def test_no_reader_sees_a_union_half_made() -> None:
+    """Whatever step of its first use a tool is at, another thread gets the right class, and all arguments of it."""
+    _, steps = read_beside_the_first(-1)
+    found = [read_beside_the_first(step)[0] for step in range(steps)]
+    assert found == [[Send("a", True)]] * steps
+    assert steps > 20
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def reader(hint: Any) -> Any:
     types = Types()
     shape = types.shape(hint)
     types.schema(shape)
+    types.finish()
     return msgspec.json.Decoder(shape, dec_hook=hook).decode
 
 

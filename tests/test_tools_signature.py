@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
+import annotated_types
 import attrs
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from jsonschema import Draft202012Validator
 from msgspec import Meta
 
 from loopmachine.errors import InvalidTool
-from loopmachine.tools import Context
+from loopmachine.tools import Context, Tool
 from loopmachine.tools.signature import docstring, is_async, is_context, name_of, of_function, of_handler
 
 GOOGLE = """Find a ticket.
@@ -544,8 +545,86 @@ def test_a_ready_handler_gets_the_arguments_and_the_context() -> None:
 
 
 def test_a_ready_handler_may_have_hints_that_say_nothing() -> None:
-    """Hints that can't be read are none of our business where the schema is ready."""
-    assert [of_handler(one, "", {}).contexts for one in (lost, max)] == [(), ()]
+    """Hints that can't be read are none of our business where the schema tells of their parameters."""
+    assert [of_handler(one, "", {"properties": {"a": {}}}).contexts for one in (lost, max)] == [(), ()]
+
+
+def test_a_ready_handler_gets_the_context_whatever_else_can_not_be_read() -> None:
+    """Each parameter's hint is read by itself: no other, and not that of what it returns, keeps the Context away."""
+
+    def one(a: int, ctx: Context) -> Nowhere: ...  # type: ignore[name-defined]  # noqa: F821  the case
+
+    def other(a: Nowhere, ctx: Context | None = None, *more: Nowhere, **rest: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821  the case
+
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    bound = [of_handler(handler, "", schema).bind('{"a":1,"ctx":"root"}', CONTEXT) for handler in (one, other)]
+    assert bound == [([], {"a": 1, "ctx": CONTEXT})] * 2
+
+
+class Unsigned:
+    """Its signature names what is nowhere."""
+
+    @property
+    def __signature__(self) -> Any:
+        raise NameError("name 'Nowhere' is not defined")
+
+    def __call__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("hint", "properties"),
+    [
+        ("Ctx", {"a": {}}),
+        ("Ctx", None),
+        ("Ctx", 5),
+        ("Nowhere | Context", {"ctx": {}}),
+        ("Annotated[Nowhere, Context]", {"ctx": {}}),
+    ],
+)
+def test_a_ready_handler_that_may_ask_for_the_context_is_refused(hint: str, properties: Any) -> None:
+    """Of a hint that can't be read nobody knows, where it names the Context or the schema does not tell of it."""
+
+    def handler(a: int, ctx: Any) -> None: ...
+
+    handler.__annotations__["ctx"] = hint
+    with pytest.raises(InvalidTool) as caught:
+        of_handler(handler, "", {"type": "object", "properties": properties})
+    name = hint.removeprefix("Annotated[").split(" ")[0].rstrip(",")
+    assert str(caught.value) == (
+        f"handler: parameter ctx: its hint {hint!r} can't be read, and may be Context: name {name!r} is not defined; "
+        "import or define the type where the function can see it"
+    )
+
+
+def test_a_ready_handler_whose_signature_names_what_is_nowhere_is_refused() -> None:
+    """It may ask for the Context."""
+    with pytest.raises(InvalidTool, match="Unsigned: its signature can't be read: name 'Nowhere' is not defined"):
+        of_handler(Unsigned(), "", {"type": "object"})
+
+
+def test_a_model_never_gives_the_context_that_a_partial_fixed() -> None:
+    """Of a ready handler too: the host's goes before both."""
+
+    def handler(a: int, ctx: Context) -> None: ...
+
+    signature = of_handler(functools.partial(handler, ctx=Context()), "", {"type": "object"})
+    assert signature.bind('{"a":1,"ctx":"root"}', CONTEXT) == ([], {"a": 1, "ctx": CONTEXT})
+
+
+@pytest.mark.parametrize("note", [Meta(multiple_of=0.01), annotated_types.MultipleOf(0.01)])
+def test_a_float_is_a_multiple_as_it_is_written(note: object) -> None:
+    """What the check takes the tool gets: 19.99 is a multiple of 0.01, though not in binary; 0.015 is none."""
+
+    def pay(amount: float, fees: list[float]) -> None: ...
+
+    pay.__annotations__ |= {"amount": Annotated[float, note], "fees": list[Annotated[float, note]]}
+    tool = Tool.of(pay)
+    given = {"amount": 19.99, "fees": [0.1, 0.07, 0.5, 3]}
+    checked, problem = tool.arguments.check(json.dumps(given))
+    assert (problem, tool.signature.bind(checked or "", CONTEXT)) == ("", ([], given))
+    assert tool.arguments.check('{"amount":0.015,"fees":[0.1]}')[1].endswith(
+        "- amount: 0.015 where a multiple of 0.01 is wanted"
+    )
 
 
 Local = int  #: what a hint means where nothing nearer has its name

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import pydantic
 import pytest
 
 from loopmachine import notices, run
@@ -286,6 +287,58 @@ def test_the_approver_of_a_run_sees_what_the_tool_is_called_with() -> None:
     assert run(lambda messages: next(replies), "go", tools=[pay], approve=approve).answered
     assert shown == [{"order": {"to": "bob", "amount": 1000}, "more": {"to": "eve", "amount": 1000}, "urgent": False}]
     assert ran == [Order("bob"), Order("eve")]
+
+
+@attrs.frozen
+class Celsius:
+    """A temperature."""
+
+    deg: float
+
+
+@attrs.frozen
+class Fahrenheit:
+    """A temperature that reads as the other."""
+
+    deg: float
+
+
+class Retrying(pydantic.BaseModel):
+    """Its default is none that it would take."""
+
+    retries: int = pydantic.Field(default=-1, ge=0)
+
+
+def bake(it: Retrying, amount: int = 1000, t: Celsius | Fahrenheit = Fahrenheit(350)) -> str:
+    """Bake."""
+    return repr((it, amount, t))
+
+
+@pytest.mark.parametrize("asks", [True, lambda arguments: arguments["amount"] > 100])
+def test_a_call_that_was_approved_is_the_one_that_would_have_run_without_approval(asks: Any) -> None:
+    """A default that the tool would read as another value, or refuse, is left to it, and hides no other."""
+    calls = [prepared("bake", {"it": {}}, Toolbox([tool(needs_approval=one)(bake)])) for one in (False, asks)]
+    ran = [Toolbox([bake]).perform(one, Context(), error_text="message", max_chars=99).content for one in calls]
+    assert ran == ["(Retrying(retries=-1), 1000, Fahrenheit(deg=350))"] * 2
+    assert [one.checked for one in calls] == ['{"it":{}}', '{"it":{},"amount":1000}']
+
+
+def test_a_predicate_and_an_approver_see_the_same() -> None:
+    """Whatever defaults can't be put in."""
+    seen: list[Any] = []
+
+    def predicate(arguments: dict[str, Any]) -> bool:
+        seen.append(arguments)
+        return True
+
+    def approve(call: Call) -> bool:
+        seen.append(call.checked_arguments)
+        return True
+
+    replies = iter([call("a", "bake", it={}), {"kind": "final", "text": "done"}])
+    asking = tool(needs_approval=predicate)(bake)
+    assert run(lambda messages: next(replies), "go", tools=[asking], approve=approve).answered
+    assert seen == [{"it": {}, "amount": 1000}] * 2
 
 
 @pytest.mark.parametrize("asks", [True, lambda arguments: arguments["n"] == "many"])

@@ -49,6 +49,8 @@ from tests.test_tools_records import (
 )
 
 UserId = NewType("UserId", int)
+Cents = NewType("Cents", Annotated[float, "In all."])
+Tenths = NewType("Tenths", Annotated[float, Meta(multiple_of=0.1)])
 Points = NewType("Points", list[Point])
 Bound = TypeVar("Bound", bound=Point)
 Some = TypeVar("Some", int, str)
@@ -263,6 +265,30 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {"a": 1.5},
     ),
     (
+        Annotated[Cents, Meta(ge=0, multiple_of=0.01, title="Price", extra_json_schema={"examples": [0.5]})],
+        {
+            "type": "number",
+            "minimum": 0,
+            "multipleOf": 0.01,
+            "description": "In all.",
+            "title": "Price",
+            "examples": [0.5],
+        },
+        0.5,
+        0.5,
+    ),
+    (Annotated[float, annotated_types.MultipleOf(0.1)], {"type": "number", "multipleOf": 0.1}, 0.5, 0.5),
+    (
+        dict[Annotated[int, Meta(multiple_of=2)], int],
+        {
+            "type": "object",
+            "additionalProperties": {"type": "integer"},
+            "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"},
+        },
+        {"4": 1},
+        {4: 1},
+    ),
+    (
         Annotated[str, Meta(min_length=1)] | None,
         {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]},
         "a",
@@ -365,6 +391,7 @@ def test_a_type_has_its_schema_and_takes_what_the_schema_says(
     types = Types()
     shape = types.shape(hint)
     made = types.schema(shape)
+    types.finish()
     whole = {**made, "$defs": types.defs}
     Draft202012Validator.check_schema(whole)
     Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(given)
@@ -397,6 +424,8 @@ class Nobody(enum.Enum):
 
 
 CONVERT = "take a type that JSON has, and convert it in the tool"
+NAMES = "check them in the tool"
+TWICE = "give one of them, and check the other in the tool"
 VALUES = "give it numbers or text for values"
 HASH = "take a list, or make the class frozen"
 OWN = "use a dataclass, or a type of JSON"
@@ -428,6 +457,19 @@ OWN = "use a dataclass, or a type of JSON"
             "Can only set `ge` on a numeric type - type `typing.Annotated[str, msgspec.Meta(ge=1)]` is invalid",
             CONVERT,
         ),
+        (
+            Annotated[str, Meta(multiple_of=0.1)],
+            "Can only set `multiple_of` on a numeric type - "
+            "type `typing.Annotated[str, msgspec.Meta(multiple_of=0.1)]` is invalid",
+            CONVERT,
+        ),
+        (
+            dict[Annotated[float, Meta(multiple_of=0.5)], int],
+            "multiples can't be told of the names in an object",
+            NAMES,
+        ),
+        (Annotated[Tenths, Meta(multiple_of=0.2)], "multipleOf is given twice", TWICE),
+        (Annotated[str, Meta(pattern="a"), Meta(pattern="b")], "pattern is given twice", TWICE),
         (
             Annotated[int, Meta(pattern="a")],
             "Can only set `pattern` on a str type - type `typing.Annotated[int, msgspec.Meta(pattern='')]` is invalid",

@@ -64,6 +64,7 @@ DONE = {"type": "[DONE]"}
 OPEN_CALL = begins(0, type="tool_use", id="c1", name="pay", input={})
 ADDED_CALL = {
     "type": "response.output_item.added",
+    "output_index": 0,
     "item": {"type": "function_call", "call_id": "c1", "name": "pay", "arguments": ""},
 }
 PAY = {"functionCall": {"id": "c1", "name": "pay", "args": '{"amount": 5}'}}
@@ -138,6 +139,70 @@ def test_a_call_that_was_cut_does_not_run_for_a_mark_of_another_wire(wire: Wire)
         "stream_cut",
         [],
     )
+
+
+def part(*parts: Any, stop: str | None = None) -> dict[str, Any]:
+    """A chunk of a response of Gemini's."""
+    return {"candidates": [{"content": {"parts": list(parts)}, "finishReason": stop}]}
+
+
+#: What a server sends that ends a text, or its reply, and then goes on; and what says no more of a reply that ended.
+ENDED_TEXT: dict[Wire, list[dict[str, Any]]] = {
+    ANTHROPIC: [
+        begins(1, type="text", text="ok"),
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+    ],
+    OPENAI_CHAT: [chat("stop", content="ok")],
+    OPENAI_RESPONSES: [
+        {
+            "type": "response.output_item.done",
+            "output_index": 1,
+            "item": {"type": "message", "status": "completed", "content": [{"type": "output_text", "text": "ok"}]},
+        }
+    ],
+    GEMINI: [part({"text": "ok"}, stop="STOP")],
+}
+NO_MORE: dict[Wire, list[dict[str, Any]]] = {
+    ANTHROPIC: [{"type": "ping"}],
+    OPENAI_CHAT: [
+        {"choices": [], "usage": {"prompt_tokens": 3}},
+        chat(role="assistant", content="", reasoning=None, tool_calls=[]),
+        chat() | {"usage": {"prompt_tokens": 3}},
+    ],
+    OPENAI_RESPONSES: [{"type": "keepalive"}],
+    GEMINI: [{"usageMetadata": {"promptTokenCount": 3}}, part({"text": ""}), {"candidates": []}],
+}
+
+
+@every_provider
+def test_more_of_a_reply_than_its_end_needs_an_end_of_its_own(wire: Wire) -> None:
+    """A call that begins after a finish reason is cut until the next one; what says no more of the reply, such as
+    usage, takes no end back.
+    """
+    chunks = [*ENDED_TEXT[wire], *OPEN[wire]]
+    outcomes = [
+        feed(wire.stream(), more).outcome
+        for more in (chunks, [*chunks, *NO_MORE[wire]], [*chunks, END[wire]], [*chunks, END[wire], *NO_MORE[wire]])
+    ]
+    assert outcomes == [CUT, CUT, ("calls", "ok", PAID[2]), ("calls", "ok", PAID[2])]
+
+
+@every_provider
+def test_a_call_after_the_finish_reason_does_not_run_where_the_connection_broke(wire: Wire) -> None:
+    """The run ends with the error of the stream, and the tool was not called with the half that came."""
+    paid: list[Any] = []
+
+    def model(messages: Any) -> Turn:
+        stream = wire.stream()
+        for chunk in [*ENDED_TEXT[wire], *OPEN[wire]]:
+            stream.feed(chunk)
+        return stream.turn()
+
+    tool = Tool("pay", "Pay.", {"type": "object"}, lambda **given: paid.append(given))
+    result = run(model, "go", tools=[tool], wire=wire)
+    assert (result.status, result.snapshot.failure and result.snapshot.failure.code) == ("model_error", "stream_cut")
+    assert paid == []
 
 
 @every_wire
@@ -224,6 +289,103 @@ def test_the_calls_are_made_as_decode_makes_them(wire: Wire) -> None:
         stream.feed(chunk)
     turn = stream.turn(lambda given: tuple(Call(one, name.upper(), text) for one, name, text in given))
     assert asked(turn) == [("c1", "PAY", '{"amount": 5}')]
+
+
+# --- which call -----------------------------------------------------------------------------------------
+
+
+def item(name: str, index: int = 0) -> dict[str, Any]:
+    """The event that begins a call of a response."""
+    call = {"type": "function_call", "call_id": "", "name": name, "arguments": ""}
+    return {"type": "response.output_item.added", "output_index": index, "item": call}
+
+
+def writes(text: str) -> dict[str, Any]:
+    """The event that adds to its arguments."""
+    return {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": text}
+
+
+#: Two calls without ids, both at the first index where the wire has such.
+ONE_INDEX: dict[Wire, list[dict[str, Any]]] = {
+    ANTHROPIC: [
+        begins(0, type="tool_use", name="a"),
+        adds(0, "input_json_delta", partial_json='{"x":1}'),
+        begins(0, type="tool_use", name="b"),
+        adds(0, "input_json_delta", partial_json='{"x":2}'),
+    ],
+    OPENAI_CHAT: [
+        chat(tool_calls=[entry(0, None, "a", '{"x":1}')]),
+        chat(tool_calls=[entry(0, None, "b", '{"x":2}')]),
+    ],
+    OPENAI_RESPONSES: [item("a"), writes('{"x":1}'), item("b"), writes('{"x":2}')],
+    GEMINI: [part({"functionCall": {"name": name, "args": {"x": x}}}) for name, x in (("a", 1), ("b", 2))],
+}
+
+
+@every_provider
+def test_another_name_at_a_used_index_is_another_call(wire: Wire) -> None:
+    """Neither call is lost, and none gets the arguments of the other."""
+    brought = feed(wire.stream(), [*ONE_INDEX[wire], END[wire]])
+    two = [("", "a", '{"x":1}'), ("", "b", '{"x":2}')]
+    assert (brought.outcome, brought.calls) == (("calls", "", two), two)
+
+
+# --- halves of characters -------------------------------------------------------------------------------
+
+#: What brings a piece of a text of each kind, and what comes before the first.
+HALVED: dict[str, tuple[Wire, list[dict[str, Any]], Callable[[str], dict[str, Any]]]] = {
+    "text of a completion": (OPENAI_CHAT, [], lambda text: chat(content=text)),
+    "reasoning of a completion": (OPENAI_CHAT, [], lambda text: chat(reasoning=text)),
+    "arguments of a completion": (OPENAI_CHAT, [], lambda text: chat(tool_calls=[entry(0, "c", "f", text)])),
+    "text of a message": (ANTHROPIC, [begins(0, type="text", text="")], lambda text: adds(0, "text_delta", text=text)),
+    "input of a message": (
+        ANTHROPIC,
+        [begins(0, type="tool_use", id="c", name="f")],
+        lambda text: adds(0, "input_json_delta", partial_json=text),
+    ),
+    "text of a response": (
+        OPENAI_RESPONSES,
+        [],
+        lambda text: {"type": "response.output_text.delta", "output_index": 0, "delta": text},
+    ),
+    "arguments of a response": (OPENAI_RESPONSES, [item("f")], writes),
+    "text of Gemini's": (GEMINI, [], lambda text: part({"text": text})),
+}
+
+
+@pytest.mark.parametrize("what", HALVED)
+def test_half_a_character_is_shown_with_its_other_half(what: str) -> None:
+    """A piece that ends in one waits for the next of its text; where none comes any more, a mark stands for it."""
+    wire, before, piece = HALVED[what]
+    pieces = ["hi \ud83d", "\ude00", "\ud83d", "\ude00!", "\ude00", "\ud83d", "x\ud83d"]
+    stream = wire.stream()
+    for chunk in before:
+        stream.feed(chunk)
+    shown = ["".join(delta.text for delta in stream.feed(piece(text))) for text in pieces]
+    assert shown == ["hi ", "\U0001f600", "", "\U0001f600!", "\ufffd", "", "\ufffdx"]
+    assert [[delta.text for delta in stream.feed(END[wire])] for _ in range(2)] == [["\ufffd"], []]
+
+
+def test_halves_of_two_texts_are_not_mixed_up() -> None:
+    """Each waits for more of its own text: thought, said, or the arguments of one call."""
+    pieces = [
+        chat(
+            content="\ud83d",
+            reasoning="\ud83d",
+            tool_calls=[entry(0, "a", "f", "\ud83d"), entry(1, "b", "g", "\ud83d")],
+        ),
+        chat(tool_calls=[entry(1, text="\ude02")]),
+        chat(reasoning="\ude01"),
+        chat(content="\ude00"),
+    ]
+    stream = OPENAI_CHAT.stream()
+    assert [stream.feed(chunk) for chunk in [*pieces, chat("tool_calls")]] == [
+        (),
+        (Delta("call", "\U0001f602", 1, "b", "g"),),
+        (Delta("thinking", "\U0001f601"),),
+        (Delta("text", "\U0001f600"),),
+        (Delta("call", "\ufffd", 0, "a", "f"),),
+    ]
 
 
 # --- replies in one piece -------------------------------------------------------------------------------
@@ -334,7 +496,7 @@ def test_the_words_for_what_is_no_chunk() -> None:
         for one in (5, chat() | {"choices": 5}, Raising(RuntimeError("no")))
     ]
     assert said == [
-        "stream_malformed: a chunk can't be read: reply: it must be a mapping, an SDK's object or a Turn, not int",
+        "stream_malformed: a chunk can't be read: chunk: it must be a mapping or an SDK's object, not int",
         "stream_malformed: a chunk can't be read: TypeError: 'int' object is not iterable",
         "stream_malformed: a chunk can't be read: RuntimeError: no",
     ]

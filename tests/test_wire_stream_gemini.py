@@ -188,6 +188,18 @@ def test_only_the_first_candidate_is_read() -> None:
     assert (whole.turn and whole.turn.text, whole.shown("text")) == ("One.", "One.")
 
 
+@pytest.mark.parametrize(
+    ("indexes", "read"),
+    [((1, 0), "B"), (("1", "0"), "B"), ((None, None), "A"), (("", 1), "A"), ((1, None), "B"), ((1, 2), "")],
+)
+def test_which_candidate_is_read(indexes: tuple[Any, Any], read: str) -> None:
+    """That of index 0, a number or text, wherever it stands; where none says its index, the first one."""
+    candidates = [
+        {"index": index, "content": content(text(said))} for index, said in zip(indexes, ("A", "B"), strict=True)
+    ]
+    assert fed({"candidates": candidates}, ended()).shown("text") == read
+
+
 def test_what_ends_a_stream() -> None:
     """A finish reason, or that the prompt was blocked; that it is unspecified says nothing."""
     call = function("add", {"a": 1})
@@ -198,6 +210,12 @@ def test_what_ends_a_stream() -> None:
         ([chunk(call), ended(stop="SAFETY")], "refused"),
         ([chunk(call), ended(stop="MALFORMED_FUNCTION_CALL")], "malformed"),
         ([{"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4}}], "refused"),
+        ([{"promptFeedback": {"blockReason": "SAFETY"}, "candidates": [{"content": content(text("No"))}]}], "refused"),
+        ([ended(text("So")), chunk(call)], "stream_cut"),
+        ([ended(text("So")), chunk(partial(("$.a", "stringValue", "x", True), name="f"))], "stream_cut"),
+        ([ended(text("So")), chunk(text(" then"))], "stream_cut"),
+        ([ended(text("So")), chunk(call), ended()], "calls"),
+        ([ended(call), chunk(text("")), {"usageMetadata": {"promptTokenCount": 4}}], "calls"),
         ([chunk(call), ended(stop="FINISH_REASON_UNSPECIFIED")], "stream_cut"),
         ([chunk(call), ended(stop="")], "stream_cut"),
         ([{"promptFeedback": {"safetyRatings": []}}], "stream_cut"),

@@ -14,7 +14,7 @@ from loopmachine import ModelError, Turn, Usage
 from loopmachine.wire import OPENAI_CHAT, Delta
 from tests.feeding import Fed, asked, feed
 from tests.test_wire_base import exchange, sent
-from tests.test_wire_stream import chat, entry
+from tests.test_wire_stream import DONE, chat, entry
 
 
 def fed(*chunks: dict[str, Any], stop: str = "tool_calls") -> Fed:
@@ -122,6 +122,12 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str]]]] = {
         [("a", "f", "123")],
     ),
     "another name later": ([entry(0, "a", "f", "1"), entry(0, None, "g", "2")], [("a", "f", "12")]),
+    "another name without ids": (
+        [entry(0, None, "f", "1"), entry(0, None, "g", "2"), entry(0, text="3")],
+        [("", "f", "1"), ("", "g", "23")],
+    ),
+    "name repeated without ids": ([entry(0, None, "f", "1"), entry(0, None, "f", "2")], [("", "f", "12")]),
+    "name late without an id": ([entry(0, text="1"), entry(0, None, "f", "2")], [("", "f", "12")]),
     "id and name late": ([entry(0, text="1"), entry(0, "a", text="2"), entry(0, "a", "f", "3")], [("a", "f", "123")]),
     "id late beside its name": (
         [entry(0, None, "f", "1"), entry(0, "a", "f", "2"), entry(0, text="3")],
@@ -184,6 +190,14 @@ def test_how_entries_are_put_together(what: str) -> None:
     """An index and an id are keys; what is blank or null says nothing; a name is set once."""
     entries, expected = CALLS[what]
     assert calls(*entries) == expected
+
+
+def test_an_entry_that_says_nothing_is_not_shown() -> None:
+    """It is no more of the reply: a finish reason before it still holds."""
+    stream = OPENAI_CHAT.stream()
+    chunks = [chat("tool_calls", tool_calls=[entry(0, "a", "f", "{}")]), chat(tool_calls=[entry(0, "", " ", {})])]
+    assert [stream.feed(chunk) for chunk in chunks] == [(Delta("call", "{}", 0, "a", "f"),), ()]
+    assert asked(stream.turn()) == [("a", "f", "{}")]
 
 
 def test_two_entries_of_a_chunk_are_as_two_chunks() -> None:
@@ -336,6 +350,33 @@ def test_only_the_first_choice_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("indexes", "read"),
+    [
+        ((1, 0), "B"),
+        (("1", "0"), "B"),
+        ((None, None), "A"),
+        (("", 1), "A"),
+        ((1, None), "B"),
+        ((0, 0), "AB"),
+        ((1, 2), ""),
+    ],
+)
+def test_which_choice_is_read(indexes: tuple[Any, Any], read: str) -> None:
+    """That of index 0, a number or text, wherever it stands; where none says its index, the first one."""
+    choices = [{"index": index, "delta": {"content": text}} for index, text in zip(indexes, ("A", "B"), strict=True)]
+    assert fed({"choices": choices}, stop="stop").shown("text") == read
+
+
+def test_that_a_reply_was_cut_is_not_taken_back_by_more_of_it() -> None:
+    """What follows a finish reason of length needs an end of its own, whose reason does not replace it."""
+    chunks = [chat("length", content="So"), chat(tool_calls=[entry(0, "a", "f", "{}")])]
+    made = feed(OPENAI_CHAT.stream(), [*chunks, chat("tool_calls")]).turn
+    assert feed(OPENAI_CHAT.stream(), chunks).outcome == ("stream_cut", True)
+    assert made is not None
+    assert (made.kind, made.stop) == ("truncated", "length")
+
+
+@pytest.mark.parametrize(
     ("stops", "kept"),
     [
         (["tool_calls", None], "tool_calls"),
@@ -365,12 +406,11 @@ def test_a_finish_reason_that_is_no_text() -> None:
 
 
 def test_what_follows_the_finish_reason_still_counts() -> None:
-    """Usage comes after it, and so may text."""
+    """Usage comes after it, and so may text, which needs an end of its own: without one the reply was cut."""
     used = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
-    made = feed(
-        OPENAI_CHAT.stream(),
-        [chat("stop", content="So"), chat(content="."), {"choices": [], "usage": used, "model": "m"}],
-    ).turn
+    chunks = [chat("stop", content="So"), chat(content="."), {"choices": [], "usage": used, "model": "m"}]
+    assert feed(OPENAI_CHAT.stream(), chunks).outcome == ("stream_cut", True)
+    made = feed(OPENAI_CHAT.stream(), [*chunks, DONE]).turn
     assert made is not None
     assert (made.text, made.usage) == ("So.", Usage(input_tokens=7, output_tokens=3, cached_tokens=2, model="m"))
 

@@ -199,20 +199,21 @@ def test_a_response_without_output_is_made_of_its_items() -> None:
     assert brought.turn == OPENAI_RESPONSES.decode(expected | {"usage": {"input_tokens": 3, "output_tokens": 2}})
 
 
-@pytest.mark.parametrize("known", ["place", "id", "order"])
+@pytest.mark.parametrize("known", ["place", "place as text", "id", "order"])
 def test_what_an_event_is_about(known: str) -> None:
     """Its item is found by its place, else by its id, else it is the last; ids may change where places are told."""
 
     def event(place: int, one: str, text: str) -> Event:
         ways: dict[str, dict[str, Any]] = {
             "place": {"output_index": place, "item_id": f"new_{text}"},
+            "place as text": {"output_index": str(place), "item_id": f"new_{text}"},
             "id": {"item_id": one},
             "order": {},
         }
         return delta("function_call_arguments", text, **ways[known])
 
     def item(place: int, one: str) -> Event:
-        return added(place if known == "place" else None, function(f"call_{one}", "", id=one))
+        return added(place if known.startswith("place") else None, function(f"call_{one}", "", id=one))
 
     order = [item(0, "fc_a"), event(0, "fc_a", '{"a":'), item(1, "fc_b"), event(1, "fc_b", '{"b":')]
     order += [event(1, "fc_b", "2}"), event(0, "fc_a", "1}")]
@@ -222,6 +223,41 @@ def test_what_an_event_is_about(known: str) -> None:
     assert brought.turn is not None
     assert asked(brought.turn) == brought.calls
     assert [text for _, _, text in brought.calls] == ['{"a":1}', '{"b":2}']
+
+
+@pytest.mark.parametrize("output", [True, False])
+def test_items_that_share_an_index(output: bool) -> None:
+    """None is lost: what begins with another kind, name or call id is another item, whose id then tells its events."""
+    thought = {"type": "reasoning", "id": "rs", "summary": []}
+    asked_for = [function(one, text, id=f"fc_{one}") for one, text in (("c1", '{"a":1}'), ("c2", '{"b":2}'))]
+    events = [added(0, one | ({"arguments": ""} if "arguments" in one else {})) for one in (thought, *asked_for)]
+    for one in asked_for:
+        events += [delta("function_call_arguments", one["arguments"], output_index=0, item_id=one["id"])]
+    events += [added(0, one, "done") for one in (thought, *asked_for)]
+    brought = fed(CREATED, *events, ended(*([thought, *asked_for] if output else ())))
+    assert brought.turn is not None
+    assert asked(brought.turn) == brought.calls == [("c1", "add", '{"a":1}'), ("c2", "add", '{"b":2}')]
+    assert brought.turn.payload == [thought, *asked_for]
+
+
+@pytest.mark.parametrize("own", ["", "fc_0"])
+def test_items_that_share_an_index_and_an_id(own: str) -> None:
+    """What comes is about the last of them, and where an item stands in the output of the end is its own place."""
+    asked_for = [function(one, text, id=own) for one, text in (("c1", '{"a":1}'), ("c2", '{"b":2}'))]
+    begins = [added(0, one | {"arguments": ""}) for one in asked_for]
+    writes = [delta("function_call_arguments", one["arguments"], output_index=0, item_id=own) for one in asked_for]
+    told, untold = [begins[0], writes[0], begins[1], writes[1]], [*begins, writes[1]]
+    expected = [("c1", "add", '{"a":1}'), ("c2", "add", '{"b":2}')]
+    for events in ([*told, ended()], [*untold, ended(*asked_for)]):
+        brought = fed(CREATED, *events)
+        assert (brought.outcome, brought.calls) == (("calls", "", expected), expected)
+
+
+def test_an_item_that_ends_under_other_ids_is_the_same() -> None:
+    """Gateways make up new ids for each event: a call that began once is one call."""
+    ends = added(0, function("c2", '{"a":1}', id="fc_2"), "done")
+    brought = fed(CREATED, added(0, function("c1", "", id="fc_1")), ends, ended())
+    assert brought.outcome == ("calls", "", [("c2", "add", '{"a":1}')])
 
 
 def test_an_item_that_was_not_announced() -> None:

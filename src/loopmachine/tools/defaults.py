@@ -2,24 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any
 
+from loopmachine.frozen import freeze, thaw
 from loopmachine.tools.compiling import Compiler
+from loopmachine.tools.context import Context
 from loopmachine.tools.nodes import Examination
 from loopmachine.tools.patterns import searcher
+from loopmachine.tools.tool import Tool
 
 Schema = Mapping[str, Any]
+Gap = tuple[Any, Any, Any]  #: a list or an object, a place or name that may be left out there, and its default
 
 
-def with_defaults(schema: Schema, value: Any) -> Any:
-    """A value that the schema accepts, with what was left out of it and of its parts; it is changed in place."""
+def with_defaults(tool: Tool, checked: str) -> str:
+    """Checked arguments with each default that the schema tells, if the tool is called with the very same without it.
+
+    The others, such as one that a validator would change or a union take for another type, are left to the tool.
+    """
+    value, kept = thaw(checked), checked
+    before = cache(lambda: (_called(tool, checked), _called(tool, checked)))
+
+    def fits() -> bool:
+        nonlocal kept
+        try:
+            whole, _ = tool.arguments.check(freeze(value))
+            if whole is None or not _same(*before(), _called(tool, whole)):
+                return False
+        except Exception:  # a class or a handler that nothing can be said of
+            return False
+        kept = whole
+        return True
+
+    fill(gaps(tool.input_schema, value), fits)
+    return kept
+
+
+def gaps(schema: Schema, value: Any) -> list[list[Gap]]:
+    """Where the defaults that a schema tells belong in a value that it accepts, and in its parts; of each all gaps."""
     walk = _Walk(schema)
     walk.visit(schema, value)
-    for told, part in walk.seen.values():  # last, so that no default is looked at, which might hold itself
-        _complete(told, part)
-    return value
+    found: dict[int, list[Gap]] = {}
+    for told, part in walk.seen.values():
+        listed = isinstance(part, list)
+        for place, one in enumerate(told.get("prefixItems", ())) if listed else told.get("properties", {}).items():
+            if isinstance(one, Mapping) and "default" in one:
+                found.setdefault(id(one), []).append((part, place, one["default"]))
+    return [*found.values()]
+
+
+def fill(defaults: Sequence[Sequence[Gap]], fits: Callable[[], bool]) -> None:
+    """Fill, in place, what is left out, with those defaults after which ``fits`` holds.
+
+    Each is put into all its gaps or none, so that the questions are bounded by the schema, however long a value is.
+    """
+    filled = []
+    for part, place, default in (gap for of_one in defaults for gap in of_one):
+        if isinstance(part, list) and place == len(part):
+            part.append(default)
+        elif isinstance(part, dict) and place not in part:
+            part[place] = default
+        else:
+            continue
+        filled.append((part, place))
+    if not filled or fits():
+        return
+    for part, place in reversed(filled):
+        del part[place]
+    if len(defaults) > 1:
+        half = len(defaults) // 2
+        fill(defaults[:half], fits)
+        fill(defaults[half:], fits)
 
 
 class _Walk:
@@ -71,18 +128,45 @@ def _parts(schema: Schema, value: Any) -> Iterator[tuple[Any, Any]]:
         yield from ((one, part) for one in found or [schema.get("additionalProperties")])
 
 
-def _complete(schema: Schema, value: Any) -> None:
-    """Put the defaults into a list or an object that are due there."""
-    if isinstance(value, list):
-        for one in schema.get("prefixItems", ())[len(value) :]:
-            if not _has_default(one):
-                break
-            value.append(one["default"])
-        return
-    for name, one in schema.get("properties", {}).items():
-        if name not in value and _has_default(one):
-            value[name] = one["default"]
+# --- what a tool is called with ---------------------------------------------------------------------------
 
 
-def _has_default(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and "default" in schema
+def _called(tool: Tool, checked: str) -> Any:
+    """The arguments of a call, the handler's own defaults among them, for comparison."""
+    args, named = tool.signature.bind(checked, Context())
+    bound = inspect.signature(tool.handler).bind(*args, **named)
+    bound.apply_defaults()
+    return _marks(bound.arguments)
+
+
+def _marks(value: Any) -> Any:
+    """A value with the types of all its parts, for 1 and True are equal, and so are tuples of whatever names."""
+    kind = type(value)
+    if isinstance(value, dict):  # but for what pydantic notes of who gave a field, which its models' == ignores, too
+        return kind, *((_marks(key), _marks(one)) for key, one in value.items() if key != "__pydantic_fields_set__")
+    if isinstance(value, list | tuple):
+        return kind, *map(_marks, value)
+    if isinstance(value, set | frozenset):
+        return kind, frozenset(map(_marks, value))
+    if kind in (int, float):  # a whole number that stands for a float is that float: amount: float = 1000
+        return float, value
+    held = _held(value)
+    return kind, value, _marks(held) if held else repr(value)  # equal times may be of two zones, which repr tells
+
+
+def _held(value: Any) -> Any:
+    """What an object holds; of a dataclass also those defaults that msgspec leaves to the class."""
+    if isinstance(value, type):
+        return None
+    fields = {name: getattr(value, name, None) for name in getattr(value, "__dataclass_fields__", ())}
+    state = object.__getstate__(value)
+    return fields | state if isinstance(state, dict) else fields or state
+
+
+def _same(first: Any, again: Any, other: Any) -> bool:
+    """Whether a call is what it was before, twice; what is made anew each time, such as an id, may be any."""
+    if first == again:
+        return bool(first == other)
+    if not (isinstance(first, tuple) and isinstance(again, tuple) and len(first) == len(again)):
+        return True
+    return len(first) == len(other) and all(map(_same, first, again, other))

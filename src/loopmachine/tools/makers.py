@@ -101,11 +101,11 @@ class Forms(Struct, frozen=True):
     """A union: a value is read as the first of its types that takes it unchanged, 1.0 not made 1."""
 
     shapes: list[Any]
-    judged: Callable[[], list[Node]]  #: the nodes of the shapes, known when all schemas are
+    nodes: list[Node] = []  #: of the shapes, put in when all schemas are known, and before any thread reads a value
 
     def chosen(self, value: Any, look: Examination) -> Any:
         """The type that takes the value."""
-        judged = zip(self.shapes, self.judged(), strict=True)
+        judged = zip(self.shapes, self.nodes, strict=True)
         return next((shape for shape, node in judged if _keeps(node, value, look)), self.shapes[-1])
 
     def read(self, value: Any, look: Examination) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import types
 import typing
@@ -31,7 +30,6 @@ from loopmachine.tools.classes import (
     members,
 )
 from loopmachine.tools.makers import Alias, Field, Forms, Model, Record, Tested, Values, either
-from loopmachine.tools.nodes import Node
 from loopmachine.tools.notes import NoSchema, flat, is_pydantics, limits, predicates
 from loopmachine.tools.reading import identity
 from loopmachine.tools.standins import StandIn
@@ -65,11 +63,11 @@ def within(place: str) -> Iterator[None]:
 
 
 class Shapes(Struct):
-    """Makes shapes. ``names``: where the hints of local classes are looked up; ``judge`` makes the nodes of shapes."""
+    """Makes shapes. ``names``: where the hints of local classes are looked up."""
 
     names: Mapping[str, Any]
-    judge: Callable[[list[Any]], list[Node]]
     orders: dict[frozenset[tuple[type, Any]], tuple[Any, ...]] = {}  #: of Literals, as written
+    unions: list[Forms] = []  #: which still need their nodes
     _made: dict[Any, Any] = {}
 
     def field(self, hint: Any, default: Any) -> Any:
@@ -106,7 +104,7 @@ class Shapes(Struct):
         if any("pattern" in (meta.extra_json_schema or {}) for meta in told):
             mi.type_info(Annotated[shape, msgspec.Meta(pattern="")])  # raises for what is no text
         tests = [test for note in notes for test in predicates(note)]
-        noted = Annotated[(shape, *told)] if told else shape
+        noted = _in_digits(Annotated[(shape, *told)]) if told else shape
         return StandIn("Tested", Tested(noted, tests)) if tests else noted
 
     def _class(self, hint: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
@@ -160,7 +158,28 @@ class Shapes(Struct):
     def _union(self, shapes: list[Any]) -> Any:
         if _is_told_apart(shapes):
             return either(shapes)
-        return StandIn("Union", Forms(shapes, functools.cache(lambda: self.judge(shapes))))
+        self.unions.append(Forms(shapes))
+        return StandIn("Union", self.unions[-1])
+
+
+def _in_digits(noted: Any) -> Any:
+    """A noted type; what a ``float`` must be a multiple of is told in the schema alone: there 0.3 is one of 0.1."""
+    metas: tuple[msgspec.Meta, ...] = noted.__metadata__
+    if any(meta.multiple_of is not None for meta in metas):
+        info = mi.type_info(noted)  # raises for what is no number
+        if isinstance(info.type if isinstance(info, mi.Metadata) else info, mi.FloatType):
+            metas = tuple(map(_multiple_in_schema, metas))
+    said = [keyword for meta in metas for keyword in meta.extra_json_schema or ()]
+    for keyword in ("pattern", "multipleOf"):
+        if said.count(keyword) > 1:
+            raise NoSchema(f"{keyword} is given twice", "give one of them, and check the other in the tool")
+    return Annotated[(noted.__origin__, *metas)]
+
+
+def _multiple_in_schema(meta: msgspec.Meta) -> msgspec.Meta:
+    said = dict(meta.__rich_repr__())
+    multiple = {"multipleOf": said.pop("multiple_of")} if "multiple_of" in said else {}
+    return msgspec.Meta(**said | {"extra_json_schema": (meta.extra_json_schema or {}) | multiple})
 
 
 def _anew(default: Any) -> Callable[[], Any] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
 import types
 import typing
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Annotated, Any, NoReturn, NotRequired
+from typing import Final as Constant
 
 import msgspec
 from msgspec import NODEFAULT, Struct
@@ -21,6 +23,8 @@ from loopmachine.tools.notes import NoSchema
 from loopmachine.tools.standins import hook
 from loopmachine.tools.texts import parsed, written
 from loopmachine.tools.types import Types
+
+_VARIABLE: Constant = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Signature(Struct, frozen=True):
@@ -73,6 +77,7 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
             required.append(parameter.name)
         else:
             defaults |= _filled_in(parameter, name)
+    maker.finish()
     whole = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return Signature(
         description,
@@ -86,12 +91,11 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
 
 
 def of_handler(handler: Callable[..., Any], description: str, schema: dict[str, Any]) -> Signature:
-    """The signature of a handler that gets the arguments of a ready schema by keyword, and the Context if it asks."""
-    try:
-        hints = typing.get_type_hints(inspect.unwrap(_plain(handler)), include_extras=True)
-    except Exception:  # hints that mean something to somebody else
-        hints = {}
-    contexts = tuple(name for name, hint in hints.items() if name != "return" and is_context(hint))
+    """The signature of a handler that gets the arguments of a ready schema by keyword, and the Context if it asks.
+
+    Raises InvalidTool where nobody can tell whether it asks: a model could give the Context then.
+    """
+    contexts = tuple(_contexts(handler, name_of(handler), schema.get("properties")))
     return Signature(description, schema, msgspec.json.Decoder(dict[str, Any]).decode, contexts)
 
 
@@ -135,13 +139,42 @@ def _parameters(
     function: Callable[..., Any], name: str, local: dict[str, Any], scope: dict[str, Any]
 ) -> list[tuple[inspect.Parameter, Any]]:
     """The parameters that are open, each with its hint."""
+    closed = _given_by_partial(function)
+    open_ones = [parameter for parameter in _all(function, name) if parameter.name not in closed]
+    return [(parameter, _hint(parameter, name, local, scope)) for parameter in open_ones]
+
+
+def _contexts(handler: Callable[..., Any], name: str, properties: Any) -> Iterator[str]:
+    """The parameters that get the Context; a hint of another may mean something to somebody else."""
     try:
-        found = inspect.signature(function).parameters
+        found = _all(handler, name)
+    except InvalidTool as error:
+        if isinstance(error.__cause__, NameError):
+            raise
+        return  # it is not written in Python
+    local, scope = _scopes(inspect.unwrap(_plain(handler)), {})
+    for parameter in found:
+        if parameter.kind in _VARIABLE:
+            continue
+        try:
+            if is_context(_resolved(parameter, local, scope)):
+                yield parameter.name
+        except Exception as error:
+            named = isinstance(properties, Mapping) and parameter.name in properties
+            if not named or re.search(r"\bContext\b", repr(parameter.annotation)):
+                _refuse(
+                    name,
+                    parameter.name,
+                    f"its hint {parameter.annotation!r} can't be read, and may be Context: {error}; "
+                    "import or define the type where the function can see it",
+                )
+
+
+def _all(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    try:
+        return [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError, NameError) as error:
         raise InvalidTool(f"{name}: its signature can't be read: {error}; wrap it in a function with hints") from error
-    closed = _given_by_partial(function)
-    open_ones = [parameter for parameter in found.values() if parameter.name not in closed]
-    return [(parameter, _hint(parameter, name, local, scope)) for parameter in open_ones]
 
 
 def _given_by_partial(function: Any) -> set[str]:
@@ -170,21 +203,26 @@ def _plain(function: Any) -> Any:
 
 
 def _hint(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope: dict[str, Any]) -> Any:
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+    if parameter.kind in _VARIABLE:
         _refuse(name, str(parameter), "a schema can't tell of it; write out the parameters, or take a list or dict")
     if parameter.annotation is parameter.empty:
         if parameter.name in ("self", "cls"):
             _refuse(name, parameter.name, "it has no type hint; make the tool of the bound method, tool(object.method)")
         _refuse(name, parameter.name, "it has no type hint; write one, Any if it takes anything")
-    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     try:
-        return typing.get_type_hints(holder, scope, local, include_extras=True)[parameter.name]
+        return _resolved(parameter, local, scope)
     except Exception as error:
         _refuse(
             name,
             parameter.name,
             f"its hint {parameter.annotation!r} can't be read: {error}; define the type where the function can see it",
         )
+
+
+def _resolved(parameter: inspect.Parameter, local: dict[str, Any], scope: dict[str, Any]) -> Any:
+    """The hint of one parameter, whatever the others say."""
+    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    return typing.get_type_hints(holder, scope, local, include_extras=True)[parameter.name]
 
 
 def _told(

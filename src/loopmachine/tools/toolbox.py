@@ -99,10 +99,10 @@ class Toolbox:
         checked, problem = tool.arguments.check(text)
         asks = tool.needs_approval
         if checked is not None and asks is not False:
-            whole = freeze(with_defaults(tool.input_schema, thaw(checked)))
+            whole = with_defaults(tool, checked)
             asks = asks if isinstance(asks, bool) else self._holds(asks, whole, tool)
             if asks:  # so that what is approved is what runs, even if a default is another by then
-                checked = tool.arguments.check(whole)[0] or checked
+                checked = whole
         return Call(
             own,
             name,

@@ -79,7 +79,7 @@ class Types:
         self._known: dict[int, str] = {}  #: the name in ``defs`` of what a stand-in stands for
         self._judged: list[Schema] = []
         self._compiler = Compiler({"$defs": self.defs})  #: one for all unions: what one finds of a value others know
-        self._shapes = Shapes(names, self._judge)
+        self._shapes = Shapes(names)
 
     def shape(self, hint: Any, default: Any = NODEFAULT) -> Any:
         """What msgspec is to read for a type hint, and None too where that is the default. Raises NoSchema."""
@@ -108,10 +108,12 @@ class Types:
         fitting = written is not NODEFAULT and holds(shape, default) and accepts(self._node(made), written)
         return described | made | described | ({"default": written} if fitting else {})
 
-    def _judge(self, shapes: list[Any]) -> list[Node]:
-        schemas = [self.schema(shape) for shape in shapes]
-        self._judged += schemas  # an id is a schema's own only while that lives
-        return [self._compiler.node(schema) for schema in schemas]
+    def finish(self) -> None:
+        """Make unions ready to read values. To be called last, as their schemas may refer to any other."""
+        for forms in self._shapes.unions:
+            schemas = [self.schema(shape) for shape in forms.shapes]
+            self._judged += schemas  # an id is a schema's own only while that lives
+            forms.nodes[:] = [self._compiler.node(schema) for schema in schemas]
 
     def _node(self, schema: Schema) -> Node:
         return compiled({**schema, "$defs": self.defs})[0]
@@ -119,8 +121,8 @@ class Types:
     def _of(self, info: mi.Type) -> Schema:
         if isinstance(info, mi.Metadata):
             more = info.extra_json_schema or {}
-            pattern = {"pattern": more["pattern"]} if "pattern" in more else {}
-            return self._of(info.type) | pattern | more
+            limits = {keyword: more[keyword] for keyword in ("pattern", "multipleOf") if keyword in more}
+            return self._of(info.type) | limits | more
         if isinstance(info, mi.UnionType):
             return {"anyOf": [self._of(one) for one in info.types]}
         if isinstance(info, mi.LiteralType):
@@ -248,6 +250,8 @@ def _unhashable(info: mi.Type) -> bool:
 def _names(schema: Schema) -> Schema:
     """The schema of the names in an object; those that are no text are read from it."""
     kind = schema.pop("type", None)
+    if kind == "number" and "multipleOf" in schema:
+        raise NoSchema("multiples can't be told of the names in an object", "check them in the tool")
     if kind in ("integer", "number"):
         patterns = {"integer": _WHOLE_NAME, "number": _NUMBER_NAME}
         return {"enum": [str(one) for one in schema["enum"]]} if "enum" in schema else {"pattern": patterns[kind]}

@@ -11,14 +11,14 @@ from loopmachine.frozen import thaw
 from loopmachine.wire.fields import Unreadable, arguments, listed, optional, provider_id, string
 from loopmachine.wire.framing import Chunk
 from loopmachine.wire.spelling import as_api, spelled
-from loopmachine.wire.stream import Accumulator, Decode, Delta
+from loopmachine.wire.stream import Accumulator, Decode, Delta, first_choice
 
 Part = dict[str, Any]
 _UNSPECIFIED: Constant = "FINISH_REASON_UNSPECIFIED"  #: says nothing, not even that the reply ended
 
 
 class GeminiStream(Accumulator):
-    """Takes the chunks of one response, of whose candidates the first is read.
+    """Takes the chunks of one response, of whose candidates that of index 0 is read.
 
     Its end is a finish reason, after which usage may still come, or why the prompt was blocked. Texts that follow one
     another are put together, a part with a signature stays by itself. The arguments of a call may come piece by
@@ -42,11 +42,10 @@ class GeminiStream(Accumulator):
         self._usage |= as_api(body.pop("usageMetadata", None)) or {}
         candidates = body.pop("candidates", None)
         self._about |= {field: value for field, value in body.items() if value is not None}
+        told = [] if candidates is None else listed(candidates, "candidates", "candidate")
+        for candidate in first_choice(map(spelled, told)):
+            yield from self._add(candidate)
         self._evident |= bool(spelled(body.get("promptFeedback")).get("blockReason"))
-        for one in () if candidates is None else listed(candidates, "candidates", "candidate"):
-            candidate = spelled(one)
-            if not candidate.get("index"):
-                yield from self._add(candidate)
 
     def _add(self, candidate: Chunk) -> Iterator[Delta]:
         content = as_api(candidate.pop("content", None)) or {}
@@ -83,6 +82,7 @@ class GeminiStream(Accumulator):
         if not isinstance(function, dict):
             raise Unreadable("functionCall: it must be an object")
         if self._open is None or function.get("name"):
+            self._evident = False  # a screen may be told of the call once its arguments are there
             self._settle()
             self._texts = []
             self._parts.append(part)

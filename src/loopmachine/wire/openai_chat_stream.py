@@ -10,7 +10,7 @@ from typing import Final as Constant
 from loopmachine.wire.base import aborts
 from loopmachine.wire.fields import arguments, provider_id
 from loopmachine.wire.framing import Chunk
-from loopmachine.wire.stream import Accumulator, Decode, Delta, provider_error
+from loopmachine.wire.stream import Accumulator, Decode, Delta, first_choice, provider_error
 
 #: The fields whose text comes in pieces. Any other text is whole, however often it is said.
 _GROWING: Constant = frozenset(
@@ -21,7 +21,7 @@ _OWN: Constant = ("index", "id", "function", "custom")  #: the fields of a call 
 
 
 class OpenAIChatStream(Accumulator):
-    """Takes the chunks of one completion, of whose choices the first is read.
+    """Takes the chunks of one completion, of whose choices that of index 0 is read.
 
     Its end is a finish reason, after which usage may still come, or ``[DONE]``. Blank, null and absent say nothing.
     Of a custom tool's call a screen gets the free text.
@@ -38,9 +38,7 @@ class OpenAIChatStream(Accumulator):
 
     def _take(self, chunk: Chunk) -> Iterator[Delta]:
         self._about |= _given(chunk, "model", "usage")
-        for choice in chunk.get("choices") or ():
-            if choice.get("index"):
-                continue
+        for choice in first_choice(chunk.get("choices") or ()):
             if choice.get("error"):
                 raise provider_error(choice["error"])
             self._about |= _given(choice, "usage")
@@ -61,8 +59,8 @@ class OpenAIChatStream(Accumulator):
 
     def _finish(self, stop: Any) -> None:
         # A server may say it again, then null; that a reply was cut is not taken back.
-        if stop and not (self._stop and aborts(self._stop)):
-            self._stop = stop
+        if stop:
+            self._stop = self._stop if self._stop and aborts(self._stop) else stop
             self._evident = True
 
     def _body(self) -> Chunk | None:
@@ -140,20 +138,23 @@ class _Calls:
         text = arguments(written, "arguments") if written else ""
         index = entry.get("index")
         call = self._find(index, own, name)
+        says = bool(own or name or text)
         if call is None:
-            if not (own or name or text):
+            if not says:
                 return []
             call = _Call(len(self._all))
             self._all.append(call)
         if own or not call.written:
             self._by |= dict.fromkeys([(index, own), (index, ""), (None, own), (None, "")], call)
-        return [call.take(entry, own, name, text)]
+        delta = call.take(entry, own, name, text)
+        return [delta] if says else []
 
     def _find(self, index: Any, own: str, name: str) -> _Call | None:
         """The call that an entry goes on with. None: another id or, where there are no keys, a name begins one."""
         last = self._by.get((index, ""))
         if not own:
-            return None if name and index is None else last
+            other = index is None or (last is not None and not last.id and last.name not in ("", name))
+            return None if name and other else last
         if last is not None and not last.id and name in ("", last.name):
             return last
         return self._by.get((index, own))

@@ -41,6 +41,7 @@ class OpenAIResponsesStream(Accumulator):
         self._items: dict[int, _Item] = {}
         self._last = 0  #: the greatest place of an item
         self._places: dict[str, int] = {}  #: of the items, by their ids
+        self._moved: dict[int, int] = {}  #: the place of the last item of an index that several have
         self._calls = 0
 
     def _take(self, chunk: Chunk) -> Iterable[Delta]:
@@ -49,6 +50,8 @@ class OpenAIResponsesStream(Accumulator):
         if event in _TEXTS:
             return self._text(event, chunk, stage)
         if event == "response.output_item":
+            if stage == "added":
+                self._move(chunk["item"], _index(chunk.get("output_index")))
             return self._item(chunk["item"], chunk)
         if kind == "response.failed":
             raise provider_error(chunk["response"].get("error") or {"type": "failed"})
@@ -60,11 +63,21 @@ class OpenAIResponsesStream(Accumulator):
 
     def _finish(self, response: Chunk) -> Iterator[Delta]:
         self._response, self._ended = response, True
+        self._moved.clear()  # where an item stands in the output is its place
         output = listed(response.get("output") or [], "output", "response item")
         for place, item in enumerate(output):
             yield from self._item(item, {"output_index": place})
         if output:
             self._items = {place: self._items[place] for place in range(len(output))}
+
+    def _move(self, item: Item, index: int | None) -> None:
+        """See that an item that begins gets a place of its own where another has its index."""
+        if index is None:
+            return
+        held = self._items.get(self._moved.get(index, index))
+        if held is not None and held.is_another(item):
+            self._moved[index] = self._last + 1
+            self._places.pop(item.get("id", ""), None)  # one id may be all that a server has
 
     def _item(self, item: Item, chunk: Chunk) -> Iterator[Delta]:
         own = optional(item.get("id"), "item.id")
@@ -75,7 +88,7 @@ class OpenAIResponsesStream(Accumulator):
         item = self._at(chunk, own, self._places.get(own, self._last))
         kind, inside, part, field = _TEXTS[event]
         place = chunk.get("summary_index" if inside == "summary" else "content_index")
-        where = inside, place if isinstance(place, int) else 0, field
+        where = inside, _index(place) or 0, field
         item.have(kind, part, where)
         if stage == "delta":
             return item.add(where, string(chunk.get("delta"), "delta"))
@@ -83,9 +96,11 @@ class OpenAIResponsesStream(Accumulator):
 
     def _at(self, chunk: Chunk, own: str, otherwise: int) -> _Item:
         """The item that an event is about: by its place, where the server tells that, else by its id."""
-        place = chunk.get("output_index")
-        if not isinstance(place, int):
+        place = _index(chunk.get("output_index"))
+        if place is None:
             place = otherwise
+        elif place in self._moved:
+            place = self._places.get(own, self._moved[place])
         if own:
             self._places[own] = place
         if place not in self._items:
@@ -112,6 +127,11 @@ class _Item:
         self._number = number  #: gives a call its place among the calls
         self._place = -1
         self._named = ("", "")
+
+    def is_another(self, item: Item) -> bool:
+        """The item is not this one: of another kind, name or call."""
+        pairs = [(self._value.get(field), item.get(field)) for field in ("type", "name", "call_id")]
+        return any(mine and other and mine != other for mine, other in pairs)
 
     def take(self, item: object) -> Iterator[Delta]:
         """Take the item as it stands at its beginning, at its end, or at that of the response, which may leave out what
@@ -172,6 +192,13 @@ class _Item:
             holder = self._value[inside][place] if inside else self._value
             holder[field] = "".join(pieces)
         return self._value
+
+
+def _index(value: object) -> int | None:
+    """An index as servers tell it, as a number or as text; None where they tell none."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def _texts(item: Item) -> Iterator[tuple[Where, str]]:

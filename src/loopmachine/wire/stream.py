@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 from typing import Final as Constant
 
 import attrs
 
 from loopmachine.errors import ModelError
+from loopmachine.frozen import whole
 from loopmachine.records import Call, Turn
 from loopmachine.wire.fields import Asked, Unreadable, as_asked, mapping
 from loopmachine.wire.framing import END, STREAM_CUT, STREAM_MALFORMED, Chunk
 
 T = TypeVar("T")
+Choice = TypeVar("Choice", bound=Mapping[str, Any])
 
 #: What providers call errors that pass: overload, too many requests, a fault of the server's own. In lower case.
 _PASSING: Constant = frozenset(
@@ -51,7 +53,8 @@ class Decode(Protocol):
 class Accumulator(ABC):
     """Puts a streamed reply together as the provider sends one that is not streamed, which the wire then decodes.
 
-    There is a turn only on terminal evidence: a finish reason, the wire's own end mark, or a clean close.
+    There is a turn only on terminal evidence: a finish reason, the wire's own end mark, or a clean close. A finish
+    reason is none any more once more of the reply follows it.
     """
 
     #: ``[DONE]`` is this wire's own end mark; on others, whose gateways may add it to a cut reply too, it says nothing.
@@ -60,9 +63,10 @@ class Accumulator(ABC):
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._failure: ModelError | None = None
-        self._evident = False  #: a finish reason was seen, after which more may come
+        self._evident = False  #: a finish reason was seen, and nothing of the reply after it
         self._ended = False  #: an end mark was seen: what comes after it is not looked at
         self._closed = False
+        self._halves: dict[tuple[str, int], Delta] = {}  #: the first halves of characters, shown with the second
         self._reply: Chunk | None = None  #: a reply that came in one piece
 
     def feed(self, chunk: object) -> tuple[Delta, ...]:
@@ -87,15 +91,30 @@ class Accumulator(ABC):
                 self._failure = ModelError(STREAM_MALFORMED, f"a chunk can't be read: {said}", retryable=True)
         raise self._failure
 
-    def _fed(self, chunk: Chunk) -> Iterable[Delta]:
+    def _fed(self, chunk: Chunk) -> Iterator[Delta]:
         if chunk.get("error"):
             raise provider_error(chunk["error"])
         if "error" in (chunk.get("type"), chunk.get("object")):
             raise provider_error(chunk)
         if chunk.get("type") == END:
             self._ended = self.done_ends
-            return ()
-        return self._take(chunk)
+        else:
+            for delta in self._take(chunk):
+                self._evident = False
+                yield from self._printable(delta)
+        if self._evident or self._ended:
+            yield from [attrs.evolve(half, text=whole(half.text)) for half in self._halves.values()]
+            self._halves.clear()
+
+    def _printable(self, delta: Delta) -> Iterator[Delta]:
+        """The delta in whole characters; one that is only half there waits for what comes next of its text."""
+        key = delta.kind, delta.place
+        text = self._halves.pop(key).text + delta.text if key in self._halves else delta.text
+        if "\ud800" <= text[-1:] < "\udc00":
+            self._halves[key] = attrs.evolve(delta, text=text[-1])
+            text = text[:-1]
+        if text or not delta.text:
+            yield delta if text.isascii() and text == delta.text else attrs.evolve(delta, text=whole(text))
 
     @abstractmethod
     def _take(self, chunk: Chunk) -> Iterable[Delta]:
@@ -143,6 +162,14 @@ class Replies(Accumulator):
 
     def _body(self) -> None:
         return None
+
+
+def first_choice(choices: Iterable[Choice]) -> list[Choice]:
+    """Of choices or candidates, those of index 0, as a number or as text; where none is, the first that says none."""
+    told = list(choices)
+    indexes = [one.get("index") for one in told]
+    first = [one for one, index in zip(told, indexes, strict=True) if index in (0, "0")]
+    return first or [one for one, index in zip(told, indexes, strict=True) if index in (None, "")][:1]
 
 
 def provider_error(error: object) -> ModelError:
