@@ -248,6 +248,13 @@ WRITTEN = [
     "I look.\n```python\n  [get_ticket(ticket_id = 'T-1'), propose_label(",
     'get_ticket("T-1")',
     "Well:\n`get_ticket();`\n",
+    "<get_ticket><ticket_id>T-1</ticket_id></get_ticket>",
+    'I look. <get_ticket ticket_id="T-1" />',
+    "<propose_label>\n{}",
+    'Action: get_ticket\nAction Input: {"ticket_id": "T-1"}',
+    "Thought: I look.\n**Action:** `get_ticket`\n\n**Action Input:** T-1\n**Observation:**",
+    'Sure: get_ticket(ticket_id="T-1")',
+    "I look now: `get_ticket(ticket_id='T-1')`\nThen I label it.",
 ]
 #: Answers that speak of a call.
 SPOKEN = [
@@ -255,6 +262,9 @@ SPOKEN = [
     "T-1 (see get_ticket) is proposed.",
     "get_ticket(ticket_id == 5) is not what I called.",
     "get_ticket() brought the ticket.",
+    "First I called: get_ticket(ticket_id='T-1'), and then I proposed billing.",
+    "Action: none is needed.\nAction taken: the label billing.",
+    "<b>T-1</b> is <code>get_ticket</code>'s; is: 2 < get_ticket",
     "It went over <|channel|>final<|message|> to=you.",
 ]
 

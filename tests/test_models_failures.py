@@ -245,6 +245,24 @@ def test_google_tells_the_wait_in_the_error() -> None:
     assert (told.code, told.message, told.retryable, told.retry_after) == ("RESOURCE_EXHAUSTED", "slow", True, 34.5)
 
 
+@every_way
+def test_an_error_within_a_list_is_told_in_the_providers_words(way: Way) -> None:
+    """As Google's servers send it, whatever shape they are asked in: with its wait."""
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+    error = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow", "details": [info]}
+    with wire_server(ProviderError(429, "x", body=json.dumps([{"error": error}]).encode())) as server:
+        assert failed(way, server.url) == Failure("RESOURCE_EXHAUSTED", "slow", True, 34.5)
+
+
+@pytest.mark.parametrize("body", [b"[]", b'["slow"]', b'[{"error": null}]'])
+@every_maker
+def test_a_list_that_holds_no_error_is_told_by_its_status(maker: str, body: bytes) -> None:
+    """Whether asking again may help is known from that."""
+    with wire_server(ProviderError(429, "x", body=body)) as server:
+        told = failed(Way(maker, False, False), server.url)
+    assert (told.code, told.retryable) == ("http_429", True)
+
+
 def test_an_error_of_google_that_says_nothing_is_told_by_its_status() -> None:
     """Its body is no object."""
     told = failure(google_errors.ServerError(500, []), begun=False)

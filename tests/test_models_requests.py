@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -26,7 +26,6 @@ from loopmachine import (
     OPENAI_RESPONSES,
     PLAIN,
     Budget,
-    CancelToken,
     Loop,
     ModelError,
     Policy,
@@ -35,6 +34,7 @@ from loopmachine import (
     run,
     run_async,
 )
+from loopmachine.models.aside import aside
 from loopmachine.models.reading import Reading, _Connection
 from loopmachine.requests import AskModel
 from loopmachine.testing import ProviderError, call, wire_server
@@ -359,10 +359,27 @@ def test_an_adapter_knows_its_wire(maker: str, clients: dict[str, Any]) -> None:
     assert model.wire is WIRES[maker]
     with pytest.raises(TypeError, match=f"wire: <models.{maker} m1> speaks <wire .*>, not {other!r}; leave wire= out"):
         run(model, "go", wire=other)
-    with pytest.raises(TypeError, match="leave wire= out"):
+    with pytest.raises(
+        TypeError, match=f"loop: it speaks <wire plain>, not {model.wire!r} as .* a new run, with history=res"
+    ):
         run(model, loop=Loop("go", at=0.0, wire=PLAIN))
     with pytest.raises(TypeError, match="leave wire= out"):
         loop_tool(model, "sub", "A sub-run.", wire=other)
+
+
+def test_a_history_goes_on_over_another_wire() -> None:
+    """As the sentence says that refuses the loop of another: a new run takes it."""
+    with (
+        wire_server("one", "two") as server,
+        client_of("openai_chat", server.url) as chat,
+        client_of("anthropic", server.url) as client,
+    ):
+        first = run(models.openai_chat(chat, "m1"), "go")
+        model = models.anthropic(client, "m1")
+        with pytest.raises(TypeError, match=r"history=result\.history"):
+            run(model, loop=first.loop)
+        second = run(model, "and then?", history=first.history)
+    assert (first.text, second.text) == ("one", "two")
 
 
 def test_the_wire_of_an_adapter_may_be_given() -> None:
@@ -427,12 +444,11 @@ class Carrier:
 def test_a_connection_that_is_shared_or_hidden_is_not_shut(version: bytes, named: str, shut: bool) -> None:
     """Over HTTP/2 other requests use it, and a transport of the user's own may have none."""
     ours, theirs = socket.socketpair()
-    cancel = CancelToken()
     with ours, theirs:
         response = httpx2.Response(200, extensions={"http_version": version, named: Carrier(ours)})
-        reading = Reading(OPENAI_CHAT, "m1", True, print, AskModel(1, cancel=cancel))
+        reading = Reading(OPENAI_CHAT, "m1", True, print, AskModel(1))
         with reading.watched(response):
-            cancel.cancel()
+            reading.gone.cancel()
         theirs.setblocking(False)
         if shut:
             assert theirs.recv(1) == b""
@@ -444,14 +460,18 @@ def test_a_connection_that_is_shared_or_hidden_is_not_shut(version: bytes, named
 def test_the_deadline_ends_a_read_that_began_long_before() -> None:
     """The client's timeout starts anew with each read; the connection is shut when the run's time is over."""
     ours, theirs = socket.socketpair()
+
+    def pieces() -> Generator[bytes]:
+        response = httpx2.Response(200, extensions={"network_stream": Carrier(ours)})
+        with reading.watched(response):
+            yield ours.recv(1)
+
     with ours, theirs:
         ours.settimeout(30)  # to fail, not to hang
-        response = httpx2.Response(200, extensions={"network_stream": Carrier(ours)})
         reading = Reading(OPENAI_CHAT, "m1", False, print, AskModel(1, deadline=time.monotonic() + 0.05))
-        with reading.watched(response):
-            assert ours.recv(1) == b""
         with pytest.raises(ModelError) as raised:
-            reading.ended(OSError("gone"))
+            next(aside(pieces(), reading))
+        assert theirs.recv(1) == b""
     assert (raised.value.code, raised.value.timed_out) == ("timeout", True)
 
 

@@ -117,10 +117,10 @@ def test_no_call_of_a_stream_that_was_cut_is_run(way: Way, end: Ending) -> None:
 @every_way
 def test_a_server_that_stalls_is_left_at_the_deadline(way: Way) -> None:
     """The run is out of time, whatever the client's own timeout, and the connection is closed."""
-    script = StreamScript("Well, ", threading.Event())
-    with wire_server(script) as server:
-        result = ran(way, server.url, budget=Budget(max_seconds=0.5))
-        closed = server.requests[0].closed_by_client.wait(30)
+    with wire_server("Well.", StreamScript("Well, ", threading.Event())) as server:
+        ran(way, server.url)  # what an SDK does at its first request takes no part of the time
+        result = ran(way, server.url, budget=Budget(max_seconds=1))
+        closed = server.requests[1].closed_by_client.wait(30)
     failure = result.snapshot.failure
     assert failure is not None
     assert (result.status, failure.timed_out, closed) == ("time_budget", True, True)
@@ -139,17 +139,6 @@ def test_a_cancel_closes_the_connection_to_a_server_that_stalls(way: Way) -> Non
     assert failure is not None
     # The host that cuts the task short and the adapter that looks at each chunk: either may be first.
     assert (result.status, failure.code in ("cancelled", "cut_short"), closed) == ("cancelled", True, True)
-
-
-def test_googles_sync_client_sees_a_cancel_at_the_next_chunk() -> None:
-    """Its SDK hands out no connection that could be shut; after that chunk it is closed."""
-    cancel = CancelToken()
-    with wire_server(StreamScript("Well, ", cancel, "so ", threading.Event())) as server:
-        result = ran(Way("google", False, True), server.url, cancel=cancel, adapter={"timeout": 30})
-        closed = server.requests[0].closed_by_client.wait(30)
-    failure = result.snapshot.failure
-    assert failure is not None
-    assert (result.status, failure.code, closed) == ("cancelled", "cancelled", True)
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if not way.asynchronous and not way.stream], ids=str)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -96,6 +98,23 @@ def test_nonsense_of_the_wires_own_is_no_fault_of_the_script() -> None:
     """A PLAIN reply is given as it is, so that a run can be tested with a malformed one."""
     result = ran(ScriptedModel({"kind": "oops"}))
     assert result.status == "malformed"
+
+
+@both
+@every_wire
+def test_arguments_that_are_no_json_reach_no_tool(kind: Kind, wire: Wire) -> None:
+    """The call is answered that they are invalid; Gemini, which can't send such a call, says that it was malformed."""
+    result = ran(kind(call("c1", "look", '{"n": '), "Done.", wire=wire))
+    told = (result.status, [one.outcome for one in result.results])
+    assert told == (("malformed", []) if wire is GEMINI else ("answered", ["invalid_arguments"]))
+
+
+@every_wire
+def test_a_copy_of_a_model_speaks_the_very_wire(wire: Wire) -> None:
+    """Wires are told apart by identity: copied and pickled each stays itself."""
+    model = ScriptedModel("Done.", wire=wire)
+    assert run(copy.deepcopy(model), "go", wire=wire).text == "Done."
+    assert (copy.copy(wire), pickle.loads(pickle.dumps(wire))) == (wire, wire)
 
 
 @both

@@ -75,6 +75,7 @@ def with_results(*blocks: Body, **result: Any) -> Body:
 TWICE = {"messages": [USER, said(USES), said(RESULT, role="user")] * 2, "tools": [TOOL]}
 IMAGE = {"type": "image", "source": {}}
 #: What is put into a valid request of each wire, and the sentence that it is refused with.
+EMPTY: list[Any] = [None, "", []]
 REFUSED: list[tuple[Wire, Body, str]] = [
     (OPENAI_CHAT, {"model": ""}, "model: it is blank"),
     (OPENAI_CHAT, {"messages": []}, "messages: it is empty"),
@@ -140,12 +141,22 @@ REFUSED: list[tuple[Wire, Body, str]] = [
     (ANTHROPIC, with_results(content=5), "messages[2].content[0].content: it must be a string, not int"),
     (ANTHROPIC, with_results(content=[{"type": "text", "text": ""}]), "messages[2].content[0].content[0].text: it is "),
     (ANTHROPIC, with_results(content=[IMAGE], is_error=True), "messages[2].content[0].content[0].type: an error holds"),
+    *(
+        (
+            ANTHROPIC,
+            with_results(content=content, is_error=True),
+            "messages[2].content[0].content: it can't be empty where is_error is true",
+        )
+        for content in EMPTY
+    ),
     (ANTHROPIC, with_results() | {"tools": []}, "tools: they are required where the messages hold tool_use blocks"),
     (ANTHROPIC, {"tools": [], "tool_choice": {"type": "none"}}, "tool_choice: it may only come with tools"),
     (ANTHROPIC, {"tools": [{"name": "look"}]}, "tools[0].input_schema: it must be an object, not null"),
     (ANTHROPIC, TWICE, "messages: the ids of tool_use blocks must be unique"),
     (GEMINI, {"contents": [{"role": "tool"}]}, "contents[0].role: it must be user or model"),
     (GEMINI, {"contents": [{"parts": [{"thought": True}]}]}, "contents[0].parts[0]: it holds no data"),
+    (GEMINI, {"contents": [{"parts": [{"thoughtSignature": ""}]}]}, "contents[0].parts[0]: it holds no data"),
+    (GEMINI, {"contents": [{"parts": [{"text": ""}]}]}, "contents[0].parts[0].text: it is empty"),
     (GEMINI, {"contents": [part("functionCall", name="look")]}, "contents[0]: calls must follow something of the user"),
     (
         GEMINI,
@@ -198,13 +209,15 @@ def test_what_is_refused_is_told_by_its_field(wire: Wire, change: Body, says: st
         (OPENAI_RESPONSES, {"input": [{"type": "web_search_call", "action": None}, USER], "tools": [{"type": "web"}]}),
         (OPENAI_RESPONSES, {"input": [FUNCTION, OUTPUT | {"output": []}]}),
         (ANTHROPIC, with_results({"type": "text", "text": "Go on."}, content=[IMAGE]) | {"tools": [TOOL]}),
-        (ANTHROPIC, with_results(content="", is_error=True) | {"tools": [TOOL]}),
+        (ANTHROPIC, with_results(content="") | {"tools": [TOOL]}),
+        (ANTHROPIC, with_results(content="No.", is_error=True) | {"tools": [TOOL]}),
         (
             ANTHROPIC,
             {"messages": [USER, said(SIGNED | {"signature": "x"}, {"type": "other"})]},
         ),
         (GEMINI, {"tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": "a.b:c", "parameters": {}}]}]}),
         (GEMINI, {"contents": [{"parts": [{"inlineData": {}}]}], "tools": []}),
+        (GEMINI, {"contents": [{"parts": [{"text": "", "thoughtSignature": "c2ln"}, {"thoughtSignature": "c2ln"}]}]}),
     ],
 )
 def test_what_providers_accept_is_accepted(wire: Wire, change: Body) -> None:

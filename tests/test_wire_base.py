@@ -42,6 +42,14 @@ def identified(turn: Turn, *ids: str) -> Turn:
     )
 
 
+def deep(levels: int, innermost: str = "x") -> Any:
+    """A text within a list, within a list, and so on."""
+    value: Any = innermost
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def renamed(turn: Turn, *ids: str) -> Turn:
     """The turn as admission makes it where ids were used before; blank keeps one."""
     return attrs.evolve(
@@ -363,6 +371,238 @@ def test_a_turn_as_is_whose_payload_could_not_be_sent_back_is_malformed(wire: Wi
     assert (turn.kind, turn.fault) == ("malformed", fault)
     elsewhere = attrs.evolve(right, payload_text=other, wire="elsewhere")
     assert [wire.decode(one) is one for one in (right, elsewhere)] == [True, True]
+
+
+#: Payloads that hold nothing of an answer, of which each wire takes some.
+NOTHING_SAID: dict[Wire, list[str]] = {
+    ANTHROPIC: ["[]", '[{"type":"text","text":" "}]', '[{"type":"thinking","thinking":"x","signature":"s"}]'],
+    OPENAI_CHAT: ['{"content":null}', '{"content":[]}', '{"content":"","reasoning":"x"}'],
+    OPENAI_RESPONSES: ["[]", '[{"type":"reasoning","summary":[]}]', '[{"type":"message","content":"\\n"}]'],
+    GEMINI: ['{"parts":[]}', '{"parts":[{"text":"x","thought":true}]}'],
+}
+
+
+@every_provider
+def test_a_turn_as_is_whose_payload_says_nothing_of_its_answer_is_malformed(wire: Wire) -> None:
+    """The payload is what is sent, which a server would refuse, or the answer would be missing from it."""
+    fault = "payload_text: it says nothing, and what is sent of the answer is the payload"
+    right = wire.decode(REPLIES[wire]("x", 0, None))
+    for payload in NOTHING_SAID[wire]:
+        turn = wire.decode(attrs.evolve(right, payload_text=payload))
+        assert (turn.kind, turn.fault) == ("malformed", fault)
+    assert wire.decode(right) is right
+
+
+UNREADABLE: dict[Wire, Any] = {
+    ANTHROPIC: [[{"type": "text", "text": 5}]],
+    OPENAI_CHAT: [{"content": 5}, {"content": "x", "function_call": {"name": "add"}}],
+    OPENAI_RESPONSES: [
+        [{"type": "message", "content": 5}],
+        [{"type": "computer_call", "call_id": "c"}, {"type": "message", "content": "x"}],
+    ],
+    GEMINI: [{"parts": [{"text": 5}]}],
+}
+
+
+@every_provider
+def test_a_turn_as_is_whose_payload_could_not_be_read_is_malformed(wire: Wire) -> None:
+    """It is no payload of the wire's, whatever could be sent of it; nor is one that nests too deep."""
+    fault = f"payload_text: it is not what {wire.name} sends with these calls"
+    for payload in UNREADABLE[wire]:
+        turn = wire.decode(Turn("x", payload_text=json.dumps(payload), wire=wire.name))
+        assert (turn.kind, turn.fault) == ("malformed", fault)
+    turn = wire.decode(Turn("x", payload_text=json.dumps(deep(101)), wire=wire.name))
+    assert (turn.kind, turn.fault) == ("malformed", "payload_text: lists and objects nest too deep in it")
+
+
+@every_wire
+@pytest.mark.parametrize("levels", [90, 300, 600, 980])
+def test_a_reply_that_nests_deeper_than_can_be_sent_runs_nothing(wire: Wire, levels: int) -> None:
+    """It is malformed; one as deep as can be sent is sent again, whatever is to be mended in it."""
+    seen: list[bytes] = []
+    ran: list[int] = []
+    reply = REPLIES[wire]("", 1, None)
+    asked_in(wire, reply)[0]["zzz" if wire is not PLAIN else "arguments"] = {"x": deep(levels, "\ud800")}
+
+    def model(messages: Any) -> Any:
+        seen.append(json.dumps(list(messages), ensure_ascii=False).encode())
+        return reply if len(seen) == 1 else REPLIES[wire]("Done.", 0, None)
+
+    def add(a: int) -> None:
+        ran.append(a)
+
+    adds = Tool("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}}, add)
+    result = run(model, "q", tools=[adds], wire=wire)
+    outcome = ("answered", 2, [] if wire is PLAIN else [0]) if levels == 90 else ("malformed", 1, [])
+    assert (result.status, len(seen), ran) == outcome
+    assert ("lists and objects nest deeper than 100 levels" in str(result.explain())) is (levels == 300) or levels > 300
+
+
+def asked_in(wire: Wire, reply: Any) -> list[dict[str, Any]]:
+    """The calls that a reply asks for, as its own objects."""
+    if wire is GEMINI:
+        return [part["functionCall"] for part in reply["candidates"][0]["content"]["parts"][1:]]
+    ways: dict[Wire, Callable[[], list[dict[str, Any]]]] = {
+        PLAIN: lambda: reply["calls"],
+        ANTHROPIC: lambda: reply["content"][1:],
+        OPENAI_CHAT: lambda: reply["choices"][0]["message"]["tool_calls"],
+        OPENAI_RESPONSES: lambda: reply["output"][1:],
+    }
+    return ways[wire]()
+
+
+def test_arguments_text_that_nests_deep_is_sent_as_an_object_only_where_it_can_be() -> None:
+    """A wire that sends the text sends it as it was written, one that sends an object an empty one."""
+    written = json.dumps({"x": deep(600)})
+    entry = exchange(Turn(calls=(Call("c0", "add", written),)), ("invalid_arguments", "too deep"))
+    told = {wire: [call for one in sent(wire, entry) for call in asked_by(wire, one)] for wire in WIRES.values()}
+    assert told == {
+        PLAIN: [{}],
+        ANTHROPIC: [{}],
+        OPENAI_CHAT: [written],
+        OPENAI_RESPONSES: [written],
+        GEMINI: [{}],
+    }
+
+
+def asked_by(wire: Wire, message: dict[str, Any]) -> list[Any]:
+    """The arguments of the calls in a message."""
+    if wire is OPENAI_CHAT:
+        return [call["function"]["arguments"] for call in message.get("tool_calls", ())]
+    if wire is ANTHROPIC:
+        return [part["input"] for part in message["content"] if "input" in part]
+    if wire is GEMINI:
+        return [part["functionCall"]["args"] for part in message["parts"] if "functionCall" in part]
+    return [message["arguments"]] if "arguments" in message else []
+
+
+@every_provider
+@pytest.mark.parametrize("content", ["", " \n"])
+def test_a_result_that_is_not_ok_and_says_nothing_tells_its_outcome(wire: Wire, content: str) -> None:
+    """Anthropic's server refuses it otherwise; one that is ok may say nothing."""
+    turn = wire.decode(REPLIES[wire]("", 2, None))
+    results = [CallResult.of(turn.calls[0], "timed_out", content), CallResult.of(turn.calls[1], "ok", content)]
+    image = '[{"kind":"image","media_type":"image/png","data":"iVBO"}]'
+    for blocks in (None, image) if wire in (ANTHROPIC, GEMINI) else (None,):
+        whole = Exchange(turn, (attrs.evolve(results[0], blocks_text=blocks), results[1]))
+        written = json.dumps(sent(wire, whole))
+        assert written.count("(timed_out, without a word of why)") == written.count("without a word") == 1
+
+
+def test_an_error_without_content_that_is_handed_in_can_be_sent() -> None:
+    """Its content says that it failed, which the server wants where ``is_error`` is true."""
+    use = {"type": "tool_use", "id": "t", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "is_error": True}
+    history, _ = ANTHROPIC.history([{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}])
+    assert ANTHROPIC.encode(history).messages[-1]["content"] == [
+        result | {"content": "(failed, without a word of why)"},
+    ]
+
+
+BLANK_TYPES: dict[Wire, tuple[Any, str]] = {
+    ANTHROPIC: ({"content": [{"type": "text", "text": "x"}, {"type": ""}]}, "content[1].type"),
+    OPENAI_CHAT: ({"choices": [{"message": {"content": [{"type": "", "text": "x"}]}}]}, "content[0].type"),
+    OPENAI_RESPONSES: (
+        {
+            "status": "completed",
+            "output": [
+                {"type": "function_call", "call_id": "d", "name": "add", "arguments": "{}"},
+                {"type": "", "call_id": "c", "name": "add", "arguments": "{}"},
+            ],
+        },
+        "output[1].type",
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", list(BLANK_TYPES), ids=repr)
+def test_what_has_a_blank_type_has_none(wire: Wire) -> None:
+    """Its reply is malformed, as where the type is absent: what it holds is not dropped without a word."""
+    reply, field = BLANK_TYPES[wire]
+    for blank in ("", " "):
+        turn = wire.decode(json.loads(json.dumps(reply).replace('"type": ""', f'"type": "{blank}"')))
+        assert (turn.calls, turn.fault) == ((), f"{field}: it is blank")
+    absent = json.loads(json.dumps(reply).replace('"type": ""', '"type": null'))
+    assert wire.decode(absent).fault == f"{field}: it is missing"
+
+
+@pytest.mark.parametrize("blank", [None, "", " "])
+def test_what_has_a_default_has_it_where_it_is_blank(blank: str | None) -> None:
+    """The type of a call over OPENAI_CHAT, that of a message over OPENAI_RESPONSES, the role of Gemini's user."""
+    reply = REPLIES[OPENAI_CHAT]("", 1, None)
+    asked_in(OPENAI_CHAT, reply)[0]["type"] = blank
+    assert [call.name for call in OPENAI_CHAT.decode(reply).calls] == ["add"]
+    said = {"type": blank, "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}
+    heard = {"type": blank, "role": "user", "content": "q"}
+    assert list(OPENAI_RESPONSES.history([said, heard])[0]) == [
+        {"kind": "final", "text": "x"},
+        {"kind": "user", "text": "q"},
+    ]
+    assert list(GEMINI.history([{"role": blank, "parts": [{"text": "q"}]}])[0]) == [{"kind": "user", "text": "q"}]
+
+
+def choice(wire: Wire, text: str, **fields: Any) -> Any:
+    """A choice, or a candidate, that says this."""
+    said = {"content": {"parts": [{"text": text}]}} if wire is GEMINI else {"message": {"content": text}}
+    return said | fields
+
+
+@pytest.mark.parametrize(("wire", "field"), [(OPENAI_CHAT, "choices"), (GEMINI, "candidates")], ids=repr)
+def test_of_several_choices_that_of_index_0_is_read(wire: Wire, field: str) -> None:
+    """Wherever it stands; where none is, the first that tells no index, else the first."""
+    zero, text, none = choice(wire, "0", index=0), choice(wire, "text", index="0"), choice(wire, "none")
+    one, blank, two = choice(wire, "1", index=1), choice(wire, "blank", index=""), choice(wire, "2", index=2)
+    for told, said in (
+        ((one, zero), "0"),
+        ((one, text), "text"),
+        ((none, zero), "0"),
+        ((one, none, blank), "none"),
+        ((two, blank, none), "blank"),
+        ((none, choice(wire, "other")), "none"),
+        ((two, one), "2"),
+    ):
+        for choices in (list(told), tuple(told)):
+            assert wire.decode({field: choices}).text == said
+    nothing: list[Any] = [[], None, {}, [5]]
+    assert [wire.decode({field: value}).kind for value in nothing] == ["malformed"] * 4
+
+
+# --- what encode is not given -----------------------------------------------------------------------------
+
+
+@every_wire
+def test_what_encode_can_not_take_is_refused_in_words(wire: Wire) -> None:
+    """The sentence names the argument and says what would have been right."""
+    history: Any = History([UserMessage("hi")])
+    mapping = 'a mapping {"name", "description", "input_schema"}'
+    a_tool = Tool("look", "Look.", {"type": "object"}, lambda: "ok")
+    said: list[Any] = [{"role": "user"}]
+    for given, says in (
+        ((said,), "history must be a History, which wire.history(messages) makes of messages, not [{'role': 'user'}]"),
+        ((history, (), 5), "system must be text or None, not 5"),
+        ((history, a_tool), f"tools must be a list of tools, each {mapping}, not "),
+        ((history, [a_tool]), f"tools[0] must be {mapping}, not "),
+        ((history, [ADD, None]), f"tools[1] must be {mapping}, not None"),
+        ((history, ADD), f"tools[0] must be {mapping}, not 'name'"),
+    ):
+        with pytest.raises(TypeError, match="must be") as refusal:
+            wire.encode(*given)
+        assert str(refusal.value).startswith(says)
+
+
+@every_wire
+def test_a_tool_that_is_offered_may_have_no_description(wire: Wire) -> None:
+    """A name and a schema it must have where the wire writes them in its own shape."""
+    bare = {name: value for name, value in ADD.items() if name != "description"}
+    assert wire.offer([bare]) == (wire.offer([ADD | {"description": ""}]) if wire in SHAPED else [bare])
+    if wire in SHAPED:
+        for field in ("name", "input_schema"):
+            left = {name: value for name, value in bare.items() if name != field}
+            with pytest.raises(ValueError, match=f"^tools: .* has no '{field}', which every tool must have$"):
+                wire.offer([left])
+
+
+SHAPED = (OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)
 
 
 @pytest.mark.parametrize("entry", [UserMessage("hi"), Note("hi")], ids=["user", "note"])

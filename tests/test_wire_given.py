@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any
 
@@ -19,9 +20,10 @@ from loopmachine import History, Loop, Policy, notices, run
 from loopmachine.records import Exchange, Final, Note, Turn, UserMessage
 from loopmachine.testing import assert_paired
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
+from loopmachine.wire.base import ProviderWire
 from tests.refusals import refused
 from tests.test_wire_any_reply import JSON
-from tests.test_wire_base import PROVIDERS, REPLIES, every_wire, exchange, identified
+from tests.test_wire_base import PROVIDERS, REPLIES, deep, every_provider, every_wire, exchange, identified
 from tests.test_wire_requests import SCRIPT, played, valid
 
 Message = dict[str, Any]
@@ -111,17 +113,82 @@ PICTURED: dict[Wire, tuple[Message, Message]] = {
 
 @pytest.mark.parametrize("wire", list(PICTURED), ids=repr)
 def test_what_a_user_said_in_more_than_text(wire: Wire) -> None:
-    """It is sent over its wire as it is, over others as its text, which is said once; a text is counted as one."""
+    """It is sent over its wire as it is, over PLAIN as its text, which is said once; a text is counted as one."""
     messages = list(PICTURED[wire])
     told: list[Any] = []
     history, _ = wire.history(copy.deepcopy(messages))
     texts = ["What?", "(this is no text)"]
     assert (wire.encode(history).messages, [one["text"] for one in history]) == (messages, texts)
-    other = PLAIN if wire is GEMINI else GEMINI
-    run(lambda seen: list(seen) and REPLIES[other]("x", 0, None), history=history, wire=other, observe=told.append)
+    run(lambda seen: list(seen) and REPLIES[PLAIN]("x", 0, None), history=history, wire=PLAIN, observe=told.append)
     (warned,) = [one.text for one in told if isinstance(one, notices.Warning)]
-    assert warned.startswith(f"history: what came over {wire.name!r} is sent over {other.name!r} as text and calls; ")
-    assert other.encode(history) == other.encode(History(map(UserMessage, texts)))
+    assert warned.startswith(f"history: what came over {wire.name!r} is sent over 'plain' as text and calls; ")
+    assert PLAIN.encode(history) == PLAIN.encode(History(map(UserMessage, texts)))
+
+
+def shown(wire: Wire, *parts: str | tuple[str, str]) -> Message:
+    """What a user said in texts and images, each image its media type and data in base64."""
+    content: list[Message] = []
+    for part in parts:
+        kind, data = ("", part) if isinstance(part, str) else part
+        url = f"data:{kind};base64,{data}"
+        texts: dict[Wire, Message] = {
+            OPENAI_RESPONSES: {"type": "input_text", "text": data},
+            GEMINI: {"text": data},
+        }
+        images: dict[Wire, Message] = {
+            ANTHROPIC: {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}},
+            OPENAI_CHAT: {"type": "image_url", "image_url": {"url": url}},
+            OPENAI_RESPONSES: {"type": "input_image", "image_url": url},
+            GEMINI: {"inlineData": {"mimeType": kind, "data": data}},
+        }
+        content.append(images[wire] if kind else texts.get(wire, {"type": "text", "text": data}))
+    return {"role": "user", "parts" if wire is GEMINI else "content": content}
+
+
+CAT, DOG = ("image/png", "iVBO"), ("image/gif", "R0lG")
+
+
+@pytest.mark.parametrize(("wire", "other"), list(permutations(PROVIDERS, 2)), ids=repr)
+def test_images_of_the_user_move_with_the_history(wire: Wire, other: Wire) -> None:
+    """In their order among the texts, to every wire that carries them; the message is taken as that wire's own."""
+    for parts in (("A cat:", CAT, "Which?"), (CAT,)):
+        messages = other.encode(wire.history([shown(wire, *parts)])[0]).messages
+        assert (messages, refused(other, messages)) == ([shown(other, *parts)], "")
+        assert other.history(messages)[0][0] == wire.history([shown(wire, *parts)])[0][0]
+
+
+@pytest.mark.parametrize("wire", PROVIDERS, ids=repr)
+def test_what_no_other_wire_can_send_of_a_user_is_left_out(wire: Wire) -> None:
+    """An image of a kind that the wire does not take, or that is at another place, and what is no image at all."""
+    moved = [shown(wire, "So:", DOG, CAT), shown(wire, "So:", DOG)]
+    both = GEMINI.encode(wire.history(moved)[0]).messages
+    own = shown(GEMINI, "So:", DOG, CAT), shown(GEMINI, "So:", DOG)
+    left = shown(GEMINI, "So:", CAT), shown(GEMINI, "So:")
+    assert tuple(both) == (own if wire is GEMINI else left)
+    elsewhere: dict[Wire, list[Message]] = {
+        ANTHROPIC: [{"type": "image", "source": {"type": "url", "url": "https://x"}}, {"type": "document"}],
+        OPENAI_CHAT: [{"type": "image_url", "image_url": {"url": "https://x"}}, {"type": "input_audio"}],
+        OPENAI_RESPONSES: [{"type": "input_image", "image_url": "https://x"}, {"type": "input_file"}],
+        GEMINI: [{"fileData": {"fileUri": "https://x"}}, {"inlineData": {"mimeType": "audio/wav", "data": "iVBO"}}],
+    }
+    field, message = "parts" if wire is GEMINI else "content", shown(wire, "So:")
+    told = message | {field: message[field] + elsewhere[wire]}
+    for target in WIRES.values():
+        text = [told] if target is wire else target.encode(History([UserMessage("So:")])).messages
+        assert target.encode(wire.history([told])[0]).messages == text
+
+
+@every_provider
+@pytest.mark.parametrize("payload", ["5", "{}", '{"content":["x"]}', '{"parts":["x"]}', '{"content":"x","parts":5}'])
+def test_what_a_user_said_that_is_no_message_of_its_wire_moves_as_its_text(wire: Wire, payload: str) -> None:
+    """A record is made by hand of anything, or over a wire of one's own that nobody here knows."""
+
+    class Unnamed(ProviderWire):
+        """A class for wires to come, which has no name yet."""
+
+    text = wire.encode(History([UserMessage("So:")])).messages
+    for source in ("", "mine", Unnamed.__name__, *(one.name for one in WIRES.values() if one is not wire)):
+        assert wire.encode(History([UserMessage("So:", payload, source)])).messages == text
 
 
 PNG = {"mimeType": "image/png", "data": "iVBO"}
@@ -584,7 +651,12 @@ REFUSED: list[tuple[Wire, list[Any], str]] = [
         [{"role": "nobody"}],
         "messages[0]: role: it must be 'system', 'user', 'assistant' or 'tool', not 'no",
     ),
-    (OPENAI_CHAT, ["go"], "messages[0]: reply: it must be a mapping"),
+    (OPENAI_CHAT, ["go"], "messages[0]: message: it must be a mapping or an SDK's object, not str"),
+    *(
+        (wire, [Turn("x")], "messages[0]: message: it must be a mapping or an SDK's object, not Turn")
+        for wire in WIRES.values()
+    ),
+    (OPENAI_CHAT, [USER | {"content": [deep(101)]}], "messages[0]: message: lists and objects nest deeper than 100"),
     (OPENAI_CHAT, [USER | {"content": {1}}], "messages[0]: "),
     (
         ANTHROPIC,

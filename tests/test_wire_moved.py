@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from loopmachine import History, Loop, notices, run, tool
+from loopmachine import History, Loop, Policy, notices, run, tool
 from loopmachine.events import CancelPolled
 from loopmachine.history import Entry
 from loopmachine.records import Call, CallResult, Exchange, Turn, UserMessage
@@ -336,6 +336,26 @@ def test_ids_that_are_blank_or_stand_twice_in_a_history(wire: Wire) -> None:
 
     run(model, history=history, wire=wire)
     assert seen == [wire.encode(history).messages]
+
+
+@every_wire
+@pytest.mark.parametrize("policy", ["stop", "answer", "rename"])
+def test_ids_that_are_the_same_once_they_are_sent(wire: Wire, policy: str) -> None:
+    """Those that differ in half a character only are sent as two, in one turn and in two, as a run sees them."""
+    history = History([UserMessage("go"), asking(wire, "c\ud800", "c\ud801"), asking(wire, "c\ufffd", "c\udfff", "d")])
+    asked, answered = ids_of(wire.encode(history).messages)
+    assert (refused(wire, wire.encode(history).messages), answered, len(set(asked))) == ("", asked, 5)
+    assert (asked[0], asked[4]) == ("c\ufffd", "d")
+    seen: list[Messages] = []
+
+    def model(messages: Any, tools: Any) -> Any:
+        seen.append(list(messages))
+        said = re.sub(r'"c(\d)"', r'"c\\ud80\1"', json.dumps(REPLIES[wire]("", 2, None)))
+        return json.loads(said) if len(seen) == 1 else REPLIES[wire]("Done.", 0, None)
+
+    result = run(model, "go", tools=[add], wire=wire, policy=Policy(repeated_id=policy))
+    asked, answered = ids_of(seen[1])
+    assert (result.status, refused(wire, seen[1]), answered, len(set(asked))) == ("answered", "", asked, 2)
 
 
 def test_a_history_without_such_ids_is_sent_as_it_is() -> None:

@@ -38,13 +38,17 @@ BUDGET: Constant = Budget(max_steps=8)
 POLICY: Constant = Policy(model_retries=2, repairs=1)
 NO_KEY: Constant = "none"  #: what is sent as the key where there is none: local servers want none, and SDKs want one
 
-#: A call that a model wrote as text: JSON with a name and its arguments, which may be cut, the mark of a template, or
-#: a line that begins as, or is, a call in code. One that an answer mentions within a line is none.
+#: A call that a model wrote as text: JSON with a name and its arguments, which may be cut, the mark of a template, an
+#: element named as a tool, a line that begins as, or is, a call in code, also after a colon, or an action with its
+#: input. One that an answer mentions within a line is none.
 _WRITTEN: Constant = re.compile(
-    r"""<\|?tool_call|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|<(?:\w+:)?invoke\s+name=|\bto=functions\.\w
+    rf"""<(?:{"|".join(one.name for one in TOOLS)})[\s/>]
+    |^[^\w\n]*Action[^\w\n]*:.*\n\W*Action[ ]Input\W*:
+    |:[\s`\[]*[A-Za-z_]\w*\(\s*[A-Za-z_]\w*\s*=[^=()\n][^()\n]*\)[\s`\];]*$
+    |<\|?tool_call|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|<(?:\w+:)?invoke\s+name=|\bto=functions\.\w
     |^[\s`\[]*[A-Za-z_]\w*\((?:\s*[A-Za-z_]\w*\s*=[^=]|[^()\n]*\)[\s`\];]*$)
     |"(?:name|function|tool)"\s*:\s*"[^"]*"\s*,\s*"(?:arguments|parameters|args|input)"\s*:
-    |"(?:arguments|parameters)"\s*:\s*\{[^{}]*\}\s*,\s*"name"\s*:
+    |"(?:arguments|parameters)"\s*:\s*\{{[^{{}}]*\}}\s*,\s*"name"\s*:
     """,
     re.VERBOSE | re.MULTILINE,
 )

@@ -36,11 +36,17 @@ _logger = logging.getLogger("loopmachine")
 _DRIVEN = "this loop is being driven by another host; one loop, one host at a time"
 
 
-def spoken(model: Any, wire: Wire | None) -> Wire | None:
-    """The wire to speak with a model: what is given, or its own where it has one, as the adapters have."""
+def spoken(model: Any, wire: Wire | None, *, looped: bool = False) -> Wire | None:
+    """The wire to speak with a model: what is given, or its own where it has one, as the adapters have.
+
+    TypeError where these differ; ``looped``: what is given is that of a loop.
+    """
     own = getattr(model, "wire", None)
     if not isinstance(own, Wire):
         return wire
+    if wire not in (None, own) and looped:
+        right = "for another model begin a new run, with history=result.history"
+        raise TypeError(f"loop: it speaks {wire!r}, not {own!r} as {model!r} does; {right}")
     if wire not in (None, own):
         raise TypeError(f"wire: {model!r} speaks {own!r}, not {wire!r}; leave wire= out")
     return own
@@ -107,7 +113,7 @@ class Host(ABC):
             raise TypeError(f"loop must be a Loop, such as result.loop, not {loop!r}")
         if loop.driven:
             raise RuntimeError(_DRIVEN)
-        spoken(self.model, loop.wire)
+        spoken(self.model, loop.wire, looped=True)
         if given:
             raise TypeError(f"{', '.join(given)}: what made the loop can't be given beside loop=")
         if budget is not None and not isinstance(budget, Budget):

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
 from typing import Any, ClassVar
 
+from loopmachine.models.aside import aside
 from loopmachine.models.reading import Reading
 from loopmachine.records import Turn
 from loopmachine.requests import AskModel
@@ -77,14 +78,17 @@ class _Adapter:
 
 
 class Model(_Adapter):
-    """A sync client as a model for ``run``; on a thread also for ``run_async``."""
+    """A sync client as a model for ``run``; on a thread also for ``run_async``.
+
+    A cancellation leaves a stream at once, and the deadline any reply; a whole reply is else awaited.
+    """
 
     def __call__(self, messages: Messages, tools: Messages, ask: AskModel) -> Turn:
         """Ask the model. Raises ModelError, and what is no Exception."""
         reading = self._reading(ask)
         try:
             request = self._sdk.request(messages, tools, ask, reading.left)
-            with closing(self._sdk.pieces(request, reading)) as pieces:
+            with closing(aside(self._sdk.pieces(request, reading), reading)) as pieces:
                 for piece in pieces:
                     reading.take(piece)
         except Exception as error:

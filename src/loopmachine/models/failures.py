@@ -94,11 +94,15 @@ def _refusal(error: Any, status: int) -> ModelError:
 
 
 def _body(error: Any) -> Any:
-    """What the server said of it: an object, or a text that is none, which Google's SDK calls a message."""
-    if hasattr(error, "body"):
-        return error.body.get("error") or error.body if isinstance(error.body, Mapping) else error.body
-    details = error.details if isinstance(error.details, Mapping) else {}
-    return details.get("error") or details.get("message") or details
+    """What the server said of it: an object, or a text that is none, which Google's SDK calls a message.
+
+    Google's servers may send the object within a list.
+    """
+    body = error.body if hasattr(error, "body") else error.details
+    said = body[0] if isinstance(body, list) and body else body
+    if not isinstance(said, Mapping):
+        return said
+    return said.get("error") or (said if hasattr(error, "body") else said.get("message") or said)
 
 
 def _headers(response: Any) -> dict[str, str]:

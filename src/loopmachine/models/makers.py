@@ -110,7 +110,7 @@ def google(
     """A model over generateContent, of a ``google.genai.Client`` or, for ``run_async``, its ``client.aio``.
 
     ``options`` are fields of ``GenerateContentConfig``, and ``timeout`` in seconds; else as ``openai_chat``. This SDK
-    hands out no connection: with a sync client a cancel is seen at the next chunk, not while a stream stalls.
+    hands out no connection: that of a sync client is left at once all the same, and closed when the server sends more.
     """
     return _adapter(GoogleSdk, "google.genai", client, model, stream, on_delta, options)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from typing import Any
 from typing import Final as Constant
 
@@ -14,10 +13,12 @@ import attrs
 
 from loopmachine.errors import ModelError
 from loopmachine.frozen import thaw
+from loopmachine.host import LONGEST_WAIT
 from loopmachine.models.failures import TIMEOUT, failure, is_timeout
 from loopmachine.records import Turn
 from loopmachine.requests import AskModel
 from loopmachine.tools import CancelToken
+from loopmachine.tools.context import POLL_SECONDS
 from loopmachine.wire import Delta, Reader, Wire
 from loopmachine.wire.framing import STREAM_MALFORMED
 from loopmachine.wire.stream import provider_error
@@ -37,7 +38,7 @@ class Reading:
         self._reader, self._accumulator = Reader(), wire.stream()
         self._body = bytearray()  #: of a reply that is not streamed
         self._begun = False
-        self._cut: ModelError | None = None  #: why the connection was cut
+        self.gone = CancelToken()  #: set when nobody wants more of it
 
     @property
     def left(self) -> float | None:
@@ -49,6 +50,19 @@ class Reading:
     def _late(self) -> bool:
         return self._ask.deadline is not None and self._ask.clock() >= self._ask.deadline
 
+    @property
+    def patience(self) -> float:
+        """Seconds to wait until a ``check``."""
+        polled = POLL_SECONDS if self._stream and self._ask.cancel is not None else LONGEST_WAIT
+        return polled if self.left is None else min(polled, self.left)
+
+    def check(self) -> None:
+        """ModelError for a cancel of a stream, and past the deadline."""
+        if self._stream and self._ask.cancel is not None and self._ask.cancel():
+            raise _cancelled()
+        if self._late:
+            raise _late()
+
     def take(self, piece: Any) -> None:
         """Take a piece. ModelError for an error that the provider sent in it, for a cancel, and past the deadline."""
         self._begun = True
@@ -58,10 +72,7 @@ class Reading:
             self._feed(self._reader.feed(piece))
         else:
             self._body += piece
-        if self._stream and self._ask.cancel is not None and self._ask.cancel():
-            raise _cancelled()
-        if self._late:
-            raise _late()
+        self.check()
 
     def _feed(self, chunks: list[Any]) -> None:
         for chunk in chunks:
@@ -102,31 +113,21 @@ class Reading:
             raise failed from (None if failed is error else error)
 
     def _failed(self, error: Exception) -> ModelError:
-        if self._cut is not None:
-            return self._cut
         return _late() if self._late and is_timeout(error) else failure(error, self._begun)
 
     @contextmanager
     def watched(self, response: Any) -> Iterator[None]:
-        """Within it, the deadline, and of a stream a cancel, end a read that waits for the server.
+        """Within it, a read that waits for the server ends when the reply is left.
 
         A thread can't be cancelled: its connection is shut down under it. ``response`` is that of httpx.
         """
         connection = _Connection(response)
-        with ExitStack() as stack:
-            stack.callback(connection.leave)
-            if self._stream and isinstance(self._ask.cancel, CancelToken):
-                stack.callback(self._ask.cancel.subscribe(partial(self._stop, connection, _cancelled())))
-            if self.left is not None:
-                timer = threading.Timer(min(self.left, threading.TIMEOUT_MAX), self._stop, (connection, _late()))
-                timer.daemon = True
-                timer.start()
-                stack.callback(timer.cancel)
+        unsubscribe = self.gone.subscribe(connection.shut)
+        try:
             yield
-
-    def _stop(self, connection: _Connection, why: ModelError) -> None:
-        self._cut = self._cut or why
-        connection.shut()
+        finally:
+            unsubscribe()
+            connection.leave()
 
 
 def _cancelled() -> ModelError:
@@ -141,7 +142,7 @@ class _Connection:
     """That of a response, until it is left: it may then be another's."""
 
     def __init__(self, response: Any) -> None:
-        self._lock = threading.RLock()  # a signal handler may cancel while its own thread is in here
+        self._lock = threading.Lock()
         self._response = response
 
     def leave(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import Final as Constant
 
 from loopmachine.wire.anthropic import ANTHROPIC
@@ -18,6 +19,14 @@ from loopmachine.wire.stream import Accumulator, Delta
 WIRES: Constant[dict[str, Wire]] = {
     wire.name: wire for wire in (PLAIN, ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)
 }
+
+
+def _of(name: str) -> Wire:
+    return WIRES[name]
+
+
+for _wire in WIRES.values():  # wires are told apart by identity: a copy is the very same
+    copyreg.pickle(type(_wire), lambda wire: (_of, (wire.name,)))
 
 __all__ = [
     "ANTHROPIC",

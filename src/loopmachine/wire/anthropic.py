@@ -34,10 +34,19 @@ from loopmachine.wire.fields import (
     text_of,
     total,
 )
-from loopmachine.wire.given import Brought, Piece, Said, brought, heard, picture, some, words
+from loopmachine.wire.given import Brought, Piece, Read, Said, brought, heard, picture, some, words
 from loopmachine.wire.stream import Accumulator
 
 Block = dict[str, Any]
+
+
+def _image(block: Block, field: str) -> ImageBlock:
+    source = block.get("source")
+    held = source if isinstance(source, dict) and source.get("type") == "base64" else {}
+    return picture(held.get("media_type"), held.get("data"), field)
+
+
+_READS: Constant[dict[str, Read]] = {"text": words, "image": _image}
 
 
 class Anthropic(ProviderWire):
@@ -49,6 +58,7 @@ class Anthropic(ProviderWire):
     name = "anthropic"
     needs_schemas = True
     user_first = True
+    reads = _READS
 
     def aside(self, system: str | None) -> str | None:
         return system_sent(system) or None
@@ -78,6 +88,9 @@ class Anthropic(ProviderWire):
         text = text_of(blocks, "content")
         whole = message if isinstance(message["content"], str) else message | {"content": blocks}
         return heard(whole, text, self._heard(text), self.name)
+
+    def _block(self, block: Block) -> Block:
+        return _block(block)
 
     def _replayed(self, payload: list[Block], turn: Turn) -> list[dict[str, Any]]:
         asked = [block for block in payload if block["type"] == "tool_use"]
@@ -150,13 +163,7 @@ class Anthropic(ProviderWire):
 
 def _brought(block: Block) -> Brought:
     own, outcome = filled(block.get("tool_use_id"), "tool_use_id"), "failed" if block.get("is_error") else "ok"
-    return brought(own, block.get("content"), "content", {"text": words, "image": _image}, outcome)
-
-
-def _image(block: Block, field: str) -> ImageBlock:
-    source = block.get("source")
-    held = source if isinstance(source, dict) and source.get("type") == "base64" else {}
-    return picture(held.get("media_type"), held.get("data"), field)
+    return brought(own, block.get("content"), "content", _READS, outcome)
 
 
 def _content(result: CallResult) -> str | list[Block]:

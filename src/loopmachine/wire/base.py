@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 from typing import Final as Constant
 
 import attrs
 
-from loopmachine.codec import misfits
-from loopmachine.frozen import thaw
+from loopmachine.blocks import MediaType
+from loopmachine.codec import misfits, must_be
+from loopmachine.frozen import thaw, whole
 from loopmachine.history import Entry, History
 from loopmachine.kinds import CALLS, FINAL, MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.rules import free_id
 from loopmachine.wire import given
-from loopmachine.wire.fields import Asked, Unreadable, as_asked, filled, sent_text
+from loopmachine.wire.fields import Asked, Unreadable, as_asked, filled, is_deep, sent_text
 from loopmachine.wire.framing import Chunk, Reader
 from loopmachine.wire.stream import Accumulator, Replies
 
 #: What stands for the beginning of a history that was cut, or handed in without one, where the user has to begin.
 LEFT_OUT: Constant = "(What was said before is left out.)"
+_TOOL: Constant = 'a mapping {"name", "description", "input_schema"}'
+_TOOLS: Constant = f"a list of tools, each {_TOOL}"
 
 
 @attrs.frozen
@@ -47,6 +50,8 @@ class Wire(ABC):
 
     def encode(self, history: History, tools: Iterable[Mapping[str, Any]] = (), system: str | None = None) -> Encoded:
         """A history, the tools (each as ``{"name", "description", "input_schema"}``) and the system text."""
+        must_be("history", history, History, "a History, which wire.history(messages) makes of messages")
+        must_be("system", system, str | None)
         messages, ids = self.lead(system), set[str]()
         for place in range(len(history.entries)):
             messages += self.placed(history.entries, place, ids)
@@ -73,7 +78,11 @@ class Wire(ABC):
 
     def offer(self, schemas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The tools, each given as ``{"name", "description", "input_schema"}``: all of it fresh plain JSON."""
-        return [thaw(sent_text(tool)) for tool in self._offered([dict(one) for one in schemas])]
+        must_be("tools", schemas, Iterable, _TOOLS)
+        told = list(schemas)
+        for place, one in enumerate(told):
+            must_be(f"tools[{place}]", one, Mapping, _TOOL)
+        return [thaw(sent_text(tool)) for tool in self._offered([dict(one) for one in told])]
 
     def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The tools in the shape of the wire."""
@@ -136,6 +145,8 @@ class Wire(ABC):
             thaw(turn.payload_text or "{}")
         except (ValueError, RecursionError):
             raise Unreadable("payload_text: it is no JSON") from None
+        if is_deep(turn.payload_text or ""):
+            raise Unreadable("payload_text: lists and objects nest too deep in it")
 
     def read(self, byte_chunks: Iterable[bytes]) -> Iterator[Chunk]:
         """The decoded chunks of a body, however the network cut it. For clients that push bytes there is ``Reader``."""
@@ -211,7 +222,7 @@ def distinct(entry: Entry, ids: set[str]) -> Entry:
                 f"an exchange holds the results in the order of its calls: where that of {call.name!r} {call.key} "
                 f"belongs (its step, its place in the turn) stands one of {result.name!r} {result.key}"
             )
-    own = [call.wire_id for call in calls]
+    own = [one if (one := call.wire_id).isascii() else whole(one) for call in calls]  # as they are sent
     if (
         ids.isdisjoint(own)
         and len({*own}) == len(own)
@@ -222,9 +233,10 @@ def distinct(entry: Entry, ids: set[str]) -> Entry:
         return entry
     sent = list(calls)
     for place, one in enumerate(own):
-        if one in ids or not one.strip():
-            sent[place] = attrs.evolve(calls[place], sent_id=free_id(calls[place], ids, own))
-        ids.add(sent[place].wire_id)
+        free = free_id(calls[place], ids, own) if one in ids or not one.strip() else one
+        if free != calls[place].wire_id:
+            sent[place] = attrs.evolve(calls[place], sent_id=free)
+        ids.add(free)
     renamed = zip(sent, results, strict=True)
     return Exchange(
         attrs.evolve(entry.turn, calls=tuple(sent)),
@@ -237,10 +249,15 @@ def aborts(stop: str) -> bool:
     return STOP_REASONS.get(stop.lower()) in (TRUNCATED, REFUSED, MALFORMED)
 
 
+_KNOWN: dict[str, type[ProviderWire]] = {}  #: by name, of which a record keeps whose shape its payload has
+
+
 class ProviderWire(Wire):
     """The shape of a provider, in which a turn goes back as the provider sent it."""
 
     user_first: ClassVar[bool] = False  #: servers refuse messages that begin with the model's
+    images: ClassVar[tuple[str, ...]] = get_args(MediaType)  #: that a user's message may hold
+    reads: ClassVar[Mapping[str, given.Read]] = {}  #: what reads the texts and images of messages, by their type
 
     def placed(self, entries: Sequence[Entry], place: int, ids: set[str]) -> list[dict[str, Any]]:
         messages = super().placed(entries, place, ids)
@@ -251,6 +268,8 @@ class ProviderWire(Wire):
         match entry:
             case UserMessage(wire=self.name):
                 return [entry.payload]
+            case UserMessage(payload_text=str()) if entry.text.strip():
+                return [self._moved(entry)]
             case UserMessage() | Note() if entry.text.strip():
                 return [self._heard(entry.text)]
             case Final() if entry.turn.text.strip():
@@ -264,10 +283,41 @@ class ProviderWire(Wire):
 
     def _check_sendable(self, turn: Turn) -> None:
         super()._check_sendable(turn)
+        text = turn.text
         try:
             self._said(turn)
+            if turn.wire == self.name and (payload := turn.payload) is not None:
+                text = self._text(payload)
+                self._calls(payload)
         except Exception:  # a payload that a model made may be anything, and fail in any way: it is told, not hidden
             raise Unreadable(f"payload_text: it is not what {self.name} sends with these calls") from None
+        if turn.kind == FINAL and not text.strip():
+            raise Unreadable("payload_text: it says nothing, and what is sent of the answer is the payload")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _KNOWN.setdefault(getattr(cls, "name", ""), cls)
+
+    @classmethod
+    def seen(cls, message: Any) -> list[dict[str, Any]]:
+        """The texts and images of a user's message in this wire's shape, as the blocks of a result, for other wires."""
+        return given.seen(message.get("content") if isinstance(message, dict) else None, cls.reads)
+
+    def _moved(self, entry: UserMessage) -> dict[str, Any]:
+        """The user's message of another wire: with its images where any can be sent, else its text."""
+        source = _KNOWN.get(entry.wire)
+        blocks = [] if source is None else source.seen(entry.payload)
+        blocks = [one for one in blocks if one.get("media_type") in self.images or one.get("text", "").strip()]
+        pictured = any(one["kind"] == "image" for one in blocks)
+        return self._shown(blocks) if pictured else self._heard(entry.text)
+
+    def _shown(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
+        """The user's message that holds these texts and images."""
+        return {"role": "user", "content": list(map(self._block, blocks))}
+
+    @abstractmethod
+    def _block(self, block: dict[str, Any]) -> dict[str, Any]:
+        """A text or an image as a message holds it."""
 
     def _heard(self, text: str) -> dict[str, Any]:
         """The user's message."""

@@ -6,13 +6,16 @@ import re
 import sys
 from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
+from reprlib import repr as shown
 from typing import Any
 from typing import Final as Constant
 
 from loopmachine.frozen import freeze, json_object, thaw, whole
 from loopmachine.records import Call, CallResult
+from loopmachine.tools.reading import depth
 
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
+_DEEPEST: Constant = 100  #: levels of lists and objects in each other: as many as protobuf's readers of JSON take
 
 
 Asked = tuple[str, str, str]  #: a call as a reply asks for it: id, name, arguments text
@@ -59,6 +62,11 @@ def optional(value: object, field: str) -> str:
     return "" if value is None else string(value, field)
 
 
+def unless_blank(value: Any, otherwise: str) -> Any:
+    """A value; the other where it is blank, which means absent."""
+    return otherwise if value is None or (isinstance(value, str) and not value.strip()) else value
+
+
 def provider_id(value: object, field: str) -> str:
     """A provider's id of a call. Blank is absent: the loop, which knows the step, makes one up."""
     text = optional(value, field)
@@ -84,16 +92,24 @@ def frozen(value: object, field: str) -> str:
         raise Unreadable(f"{field}: it is missing")
     try:
         try:
-            return freeze(value)
+            text = freeze(value)
         except TypeError:  # it may hold an SDK's objects
-            return freeze(_as_dicts(value))
+            text = freeze(_as_dicts(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise Unreadable(f"{field}: it is no JSON ({type(error).__name__})") from None
+    if len(text) > _DEEPEST and is_deep(text):
+        raise Unreadable(f"{field}: lists and objects nest deeper than {_DEEPEST} levels")
+    return text
+
+
+def is_deep(text: str) -> bool:
+    """JSON text that nests deeper than what is sent can surely be written from."""
+    return text.count("[") + text.count("{") > _DEEPEST and depth(text) > _DEEPEST
 
 
 def opened(reply: object) -> dict[str, Any]:
     """A provider's reply: a mapping, or an SDK's object as one. An error in its place is told in its words."""
-    body = mapping(reply)
+    body = mapping(reply, "reply", ", an SDK's object or a Turn")
     error = body.get("error")
     if error and not body.keys() & {"choices", "content", "output", "candidates"}:
         said = words_of(error)
@@ -109,8 +125,8 @@ def words_of(error: object) -> str:
     return ": ".join(str(word)[:200] for word in (kind, error.get("message")) if word)
 
 
-def mapping(reply: object) -> dict[str, Any]:
-    """A reply, or a chunk of one: a mapping, or an SDK's object as one."""
+def mapping(reply: object, field: str = "chunk", others: str = " or an SDK's object") -> dict[str, Any]:
+    """A reply, a chunk of one or a message: a mapping, or an SDK's object as one. ``others`` may be in its place."""
     if isinstance(reply, Mapping):
         return dict(reply)
     if callable(dump := getattr(reply, "model_dump", None)):
@@ -120,7 +136,7 @@ def mapping(reply: object) -> dict[str, Any]:
         if isinstance(body, dict):
             whole: dict[str, Any] = _in_base64(body, dump(mode="python", **told))
             return whole
-    raise Unreadable(f"reply: it must be a mapping, an SDK's object or a Turn, not {kind_of(reply)}")
+    raise Unreadable(f"{field}: it must be a mapping{others}, not {kind_of(reply)}")
 
 
 def _as_dicts(value: Any) -> Any:
@@ -153,6 +169,17 @@ def listed(value: object, field: str, what: str) -> list[dict[str, Any]]:
     return value
 
 
+def first_of(choices: object) -> object:
+    """Of several choices that of index 0; where none is, the first that tells no index, else the first."""
+    if not isinstance(choices, list | tuple):
+        return None
+    for told in ((0, "0"), (None, "")):
+        for one in choices:
+            if isinstance(one, Mapping) and one.get("index") in told:
+                return one
+    return choices[0] if choices else None
+
+
 def is_silent(part: Mapping[str, Any], kind: str = "text") -> bool:
     """A part of text that says nothing: servers send such, and refuse to be sent one."""
     text = part.get("text")
@@ -163,7 +190,7 @@ def text_of(blocks: list[dict[str, Any]], field: str, kind: str = "text") -> str
     """The texts of all blocks of the kind, joined. Each block must have a type."""
     said = []
     for place, block in enumerate(blocks):
-        if string(block.get("type"), f"{field}[{place}].type") == kind:
+        if filled(block.get("type"), f"{field}[{place}].type") == kind:
             said.append(string(block.get("text"), f"{field}[{place}].text"))
     return "".join(said)
 
@@ -220,6 +247,14 @@ def system_sent(system: str | None) -> str:
     return text if text.strip() else ""
 
 
+def declared(tool: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """The name, the description and the input schema of a tool that is offered. ValueError where one must be there."""
+    for field in ("name", "input_schema"):
+        if field not in tool:
+            raise ValueError(f"tools: {shown(dict(tool))} has no {field!r}, which every tool must have")
+    return tool["name"], tool.get("description", ""), tool["input_schema"]
+
+
 def name_sent(call: Call) -> str:
     """The name of a call. One that no tool has, and no provider takes, is written with the characters that all take.
 
@@ -246,8 +281,9 @@ def foreign_id(call: Call) -> str:
 
 
 def arguments_sent(call: Call) -> dict[str, Any]:
-    """The arguments that go back to a model: what it wrote if that is a JSON object, else an empty one."""
-    return json_object(call.arguments_text) or {}
+    """The arguments that go back to a model: what it wrote if that is a JSON object and not deep, else an empty one."""
+    text = call.arguments_text
+    return {} if len(text) > _DEEPEST and is_deep(text) else json_object(text) or {}
 
 
 def arguments_text_sent(call: Call) -> str:
@@ -258,7 +294,13 @@ def arguments_text_sent(call: Call) -> str:
 def content_sent(result: CallResult) -> str:
     """A result where only text can go: its content, which says so where that leaves images out."""
     if result.blocks_text is None:
-        return result.content
+        return result.content if result.outcome == "ok" else words_sent(result)
     images = sum(block["kind"] == "image" for block in result.blocks)
     told = f"\n[images not sent, since this result can only be text: {images}]" if images else ""
-    return result.content + told
+    return words_sent(result) + told
+
+
+def words_sent(result: CallResult) -> str:
+    """The text of a result. One that is not ok and says nothing, which Anthropic refuses, tells its outcome."""
+    says = result.outcome == "ok" or (result.content and not result.content.isspace())
+    return result.content if says else f"({result.outcome}, without a word of why)"

@@ -33,7 +33,8 @@ class Reader:
     def feed(self, data: bytes | bytearray | memoryview) -> list[Chunk]:
         """The chunks that these bytes complete, each a new dict. TypeError for what is no bytes."""
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"a body is read in pieces of bytes, not of {type(data).__name__}")
+            whole = "; one that is there whole is one piece: wire.read([body])" if isinstance(data, int) else ""
+            raise TypeError(f"a body is read in pieces of bytes, not of {type(data).__name__}{whole}")
         data = bytes(data)
         if self._framing is None:
             data = self._head + data

@@ -21,7 +21,9 @@ from loopmachine.wire.fields import (
     arguments_sent,
     content_sent,
     count,
+    declared,
     filled,
+    first_of,
     frozen,
     kind_of,
     listed,
@@ -33,14 +35,16 @@ from loopmachine.wire.fields import (
     string,
     system_sent,
     total,
+    unless_blank,
+    words_sent,
 )
-from loopmachine.wire.given import Brought, Piece, Said, heard, in_parts, picture, some
+from loopmachine.wire.given import Brought, Piece, Said, heard, in_parts, picture, seen, some, words
 from loopmachine.wire.spelling import as_api, spelled
 from loopmachine.wire.stream import Accumulator
 
 Part = dict[str, Any]
 
-_IMAGES: Constant = ("image/png", "image/jpeg", "image/webp")  #: that a functionResponse may hold
+_IMAGES: Constant = ("image/png", "image/jpeg", "image/webp")  #: that a message or a functionResponse may hold
 #: Stands for the signature of a call that the model did not make, which Gemini 3 refuses without one.
 #: Source: ai.google.dev/gemini-api/docs/thought-signatures.
 _NO_SIGNATURE: Constant = "skip_thought_signature_validator"
@@ -49,14 +53,15 @@ _NO_SIGNATURE: Constant = "skip_thought_signature_validator"
 class Gemini(ProviderWire):
     """Replies are responses, as dicts in either spelling (``finishReason``, ``finish_reason``) or the SDK's objects.
 
-    The payload of a turn is its content, in the spelling of the API. Of several candidates the first is read. A call
-    that came without an id goes back without one, paired by its order. The stop reason is the finish reason, or why
-    the prompt was blocked: ``content_filter`` where that says no more than OTHER does. Parts of tools that the server
-    runs itself are no calls, and go back with the others.
+    The payload of a turn is its content, in the spelling of the API. Of several candidates that of index 0 is read. A
+    call that came without an id goes back without one, paired by its order. The stop reason is the finish reason, or
+    why the prompt was blocked: ``content_filter`` where that says no more than OTHER does. Parts of tools that the
+    server runs itself are no calls, and go back with the others.
     """
 
     name = "gemini"
     user_first = True
+    images = _IMAGES
 
     def stream(self) -> Accumulator:
         from loopmachine.wire.gemini_stream import GeminiStream  # only where replies are streamed
@@ -68,18 +73,31 @@ class Gemini(ProviderWire):
         return {"parts": [{"text": text}]} if text else None
 
     def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        declared = [
-            {"name": one["name"], "description": one["description"], "parametersJsonSchema": one["input_schema"]}
-            for one in schemas
+        told = [
+            {"name": name, "description": description, "parametersJsonSchema": schema}
+            for name, description, schema in map(declared, schemas)
         ]
-        return [{"functionDeclarations": declared}] if declared else []
+        return [{"functionDeclarations": told}] if told else []
 
     def _heard(self, text: str) -> dict[str, Any]:
         return {"role": "user", "parts": [{"text": text}]}
 
+    @classmethod
+    def seen(cls, message: Any) -> list[dict[str, Any]]:
+        parts = message.get("parts") if isinstance(message, dict) else None
+        known = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+        told = [part | {"type": "inlineData" if "inlineData" in part else "text"} for part in known]
+        return seen(told, {"text": words, "inlineData": _image})
+
+    def _shown(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"role": "user", "parts": list(map(self._block, blocks))}
+
+    def _block(self, block: dict[str, Any]) -> Part:
+        return {"text": block["text"]} if block["kind"] == "text" else _inline(block)
+
     def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
         content = as_api(message)
-        role, parts = content.get("role", "user"), listed(content.get("parts"), "parts", "part")
+        role, parts = unless_blank(content.get("role"), "user"), listed(content.get("parts"), "parts", "part")
         if role == "model":
             yield Said(content)
         elif role in ("user", "tool", "function"):  # as the SDK's own examples call what brings results
@@ -135,8 +153,7 @@ class Gemini(ProviderWire):
     def _body(self, reply: object) -> dict[str, Any]:
         """What is read of a response."""
         body = spelled(opened(reply))
-        candidates = body.get("candidates")
-        first = candidates[0] if isinstance(candidates, list | tuple) and candidates else None
+        first = first_of(body.get("candidates"))
         candidate, blocked = spelled(first), spelled(body.get("promptFeedback"))
         return {
             "content": candidate.get("content"),
@@ -255,14 +272,18 @@ def _image(part: Part, field: str) -> ImageBlock:
     return picture(inline.get("mimeType"), inline.get("data"), field)
 
 
+def _inline(image: dict[str, Any]) -> Part:
+    return {"inlineData": {"mimeType": image["media_type"], "data": image["data"]}}
+
+
 def _brought(result: CallResult) -> dict[str, Any]:
     """What a call brought: its text, and beside it its images if a functionResponse may hold them all."""
     field = "result" if result.outcome == "ok" else "error"
     images = [block for block in result.blocks if block["kind"] == "image"]
     if not images or any(image["media_type"] not in _IMAGES for image in images):
         return {"response": {field: content_sent(result)}}
-    parts = [{"inlineData": {"mimeType": image["media_type"], "data": image["data"]}} for image in images]
-    return {"response": {field: result.content}, "parts": parts}
+    parts = list(map(_inline, images))
+    return {"response": {field: words_sent(result)}, "parts": parts}
 
 
 GEMINI: Constant = Gemini()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from reprlib import repr as shown
 from typing import Any, Protocol
 
@@ -73,7 +74,7 @@ def history(
     try:
         for at, message in enumerate(messages):
             reader.at = f"messages[{at}]"
-            for piece in shape.pieces(thaw(frozen(mapping(message), "message"))):
+            for piece in shape.pieces(thaw(frozen(mapping(message, "message"), "message"))):
                 reader.take(piece)
         return reader.whole()
     except (Unreadable, TypeError, ValueError, RecursionError) as wrong:
@@ -217,6 +218,17 @@ def in_parts(own: str, parts: list[str | ImageBlock], outcome: str, name: str = 
     return Brought(own, "".join(texts), outcome, written(parts) if len(texts) < len(parts) else None, name)
 
 
+def seen(parts: object, read: Mapping[str, Read]) -> list[dict[str, Any]]:
+    """The texts and images of a user's message, as blocks in order, without the parts that no other wire can send."""
+    shown: list[str | ImageBlock] = []
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and (one := read.get(str(part.get("type")))):
+            with suppress(Unreadable):
+                shown.append(one(part, "content"))
+    blocks: list[dict[str, Any]] = thaw(written(shown) or "[]")
+    return blocks
+
+
 def words(part: Message, field: str) -> str:
     """A part of a result that is text."""
     return string(part.get("text"), f"{field}.text")
@@ -235,6 +247,11 @@ def picture_at(url: object, field: str) -> ImageBlock:
     found = re.fullmatch(r"data:([^;,]+);base64,(.*)", url if isinstance(url, str) else "", re.DOTALL)
     kind, data = found.groups() if found else (None, None)
     return picture(kind, data, field)
+
+
+def data_url(image: dict[str, Any]) -> str:
+    """The data URL of the block of an image."""
+    return f"data:{image['media_type']};base64,{image['data']}"
 
 
 def spoken(content: object, kind: str = "text") -> str | list[Message]:

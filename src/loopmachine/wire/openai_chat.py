@@ -19,8 +19,10 @@ from loopmachine.wire.fields import (
     arguments_text_sent,
     content_sent,
     count,
+    declared,
     detail,
     filled,
+    first_of,
     foreign_id,
     frozen,
     is_silent,
@@ -34,21 +36,31 @@ from loopmachine.wire.fields import (
     string,
     system_sent,
     text_of,
+    unless_blank,
 )
-from loopmachine.wire.given import Piece, Said, System, brought, heard, picture_at, spoken, words
+from loopmachine.wire.given import Piece, Read, Said, System, brought, data_url, heard, picture_at, spoken, words
 from loopmachine.wire.stream import Accumulator
+
+
+def _image(part: dict[str, Any], field: str) -> ImageBlock:
+    held = part.get("image_url")
+    return picture_at(held.get("url") if isinstance(held, dict) else None, field)
+
+
+_READS: Constant[dict[str, Read]] = {"text": words, "image_url": _image}
 
 
 class OpenAIChat(ProviderWire):
     """Replies are completions or the assistant's messages, as dicts or as the SDK's objects.
 
-    The payload of a turn is the message. Of several choices the first is read. A message that holds nothing but
+    The payload of a turn is the message. Of several choices that of index 0 is read. A message that holds nothing but
     a ``refusal`` has the stop reason ``refusal``, unless its own is an abort. A custom tool's call has the arguments
     ``{"input": text}``. The legacy ``function_call`` is malformed. A tool's result is text; that images are left out of
     one is told in it.
     """
 
     name = "openai-chat"
+    reads = _READS
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
         text = system_sent(system)
@@ -58,13 +70,9 @@ class OpenAIChat(ProviderWire):
         return [
             {
                 "type": "function",
-                "function": {
-                    "name": one["name"],
-                    "description": one["description"],
-                    "parameters": one["input_schema"],
-                },
+                "function": {"name": name, "description": description, "parameters": schema},
             }
-            for one in schemas
+            for name, description, schema in map(declared, schemas)
         ]
 
     def stream(self) -> Accumulator:
@@ -78,7 +86,7 @@ class OpenAIChat(ProviderWire):
             yield Said(message)
         elif role == "tool":
             own = filled(message.get("tool_call_id"), "tool_call_id")
-            yield brought(own, content, "content", {"text": words, "image_url": _image})
+            yield brought(own, content, "content", _READS)
         elif role in ("system", "developer"):
             yield System(filled(_words(content), "content"))
         elif role == "user":
@@ -87,6 +95,11 @@ class OpenAIChat(ProviderWire):
             yield heard(message | {"content": content}, text, self._heard(text), self.name)
         else:
             raise Unreadable(f"role: it must be 'system', 'user', 'assistant' or 'tool', not {shown(role)}")
+
+    def _block(self, block: dict[str, Any]) -> dict[str, Any]:
+        if block["kind"] == "text":
+            return {"type": "text", "text": block["text"]}
+        return {"type": "image_url", "image_url": {"url": data_url(block)}}
 
     def _replayed(self, payload: dict[str, Any], turn: Turn) -> list[dict[str, Any]]:
         message = payload | {"role": "assistant"}
@@ -132,8 +145,7 @@ class OpenAIChat(ProviderWire):
         body = opened(reply)
         if "choices" not in body and body.keys() & {"role", "content", "tool_calls"}:
             return {"message": body}
-        choices = body.get("choices")
-        choice = choices[0] if isinstance(choices, list | tuple) and choices else None
+        choice = first_of(body.get("choices"))
         first = choice if isinstance(choice, Mapping) else {}
         return {
             "message": first.get("message"),
@@ -182,14 +194,9 @@ def _words(content: Any) -> str:
     return optional(content, "content")
 
 
-def _image(part: dict[str, Any], field: str) -> ImageBlock:
-    held = part.get("image_url")
-    return picture_at(held.get("url") if isinstance(held, dict) else None, field)
-
-
 def _call(call: dict[str, Any], place: int) -> Asked:
     at = f"tool_calls[{place}]"
-    kind = call.get("type") or "function"
+    kind = unless_blank(call.get("type"), "function")
     if kind not in ("function", "custom"):
         raise Unreadable(f"{at}.type: only a 'function' or a 'custom' tool can be answered, not {shown(kind)}")
     asked = call.get(kind)

@@ -18,6 +18,7 @@ from loopmachine.wire.fields import (
     arguments,
     arguments_text_sent,
     count,
+    declared,
     detail,
     filled,
     foreign_id,
@@ -31,9 +32,11 @@ from loopmachine.wire.fields import (
     string,
     system_sent,
     text_of,
+    unless_blank,
     words_of,
+    words_sent,
 )
-from loopmachine.wire.given import Piece, Said, System, brought, heard, picture_at, spoken, words
+from loopmachine.wire.given import Piece, Read, Said, System, brought, data_url, heard, picture_at, spoken, words
 from loopmachine.wire.stream import Accumulator
 
 Item = dict[str, Any]
@@ -46,6 +49,13 @@ _ONLY_SENT_TO_US: Constant = {"reasoning": ("status",), "function_call": ("parse
 _NEVER_NULL: Constant = ("reasoning", "message", *_CALLS)  #: items of which an absent field is absent, and not null
 
 
+def _image(part: Item, field: str) -> ImageBlock:
+    return picture_at(part.get("image_url"), field)
+
+
+_READS: Constant[dict[str, Read]] = {"input_text": words, "input_image": _image}
+
+
 class OpenAIResponses(ProviderWire):
     """Replies are response objects, as dicts or as the SDK's objects; the payload of a turn is its output items.
 
@@ -56,6 +66,7 @@ class OpenAIResponses(ProviderWire):
     """
 
     name = "openai-responses"
+    reads = _READS
 
     def stream(self) -> Accumulator:
         from loopmachine.wire.openai_responses_stream import OpenAIResponsesStream  # only where replies are streamed
@@ -69,21 +80,22 @@ class OpenAIResponses(ProviderWire):
         return [
             {
                 "type": "function",
-                "name": one["name"],
-                "description": one["description"],
-                "parameters": one["input_schema"],
+                "name": name,
+                "description": description,
+                "parameters": schema,
                 "strict": False,  # the server's default takes none but schemas in which all is required
             }
-            for one in schemas
+            for name, description, schema in map(declared, schemas)
         ]
 
     def pieces(self, message: Item) -> Iterator[Piece]:
-        kind, role, content = message.get("type", "message"), message.get("role"), message.get("content")
+        kind = unless_blank(message.get("type"), "message")
+        role, content = message.get("role"), message.get("content")
         if kind in (f"{one}_output" for one in _CALLS):
             own = filled(message.get("call_id"), "call_id")
-            yield brought(own, message.get("output"), "output", {"input_text": words, "input_image": _image})
+            yield brought(own, message.get("output"), "output", _READS)
         elif kind != "message" or role == "assistant":
-            yield Said({"type": "message"} | message, joins=True)
+            yield Said({"type": kind} | message | {"type": kind}, joins=True)
         elif role in ("system", "developer"):
             yield System(filled(_words(content, "content", "input_text"), "content"))
         elif role == "user":
@@ -101,6 +113,9 @@ class OpenAIResponses(ProviderWire):
                 "calls of functions or custom tools: by itself it is nothing here that the model said"
             )
         return {"status": "completed", "output": said}
+
+    def _block(self, block: Item) -> Item:
+        return _part(block)
 
     def _replayed(self, payload: list[Item], turn: Turn) -> list[Item]:
         asked = [item for item in payload if item["type"] in _CALLS]
@@ -162,7 +177,7 @@ class OpenAIResponses(ProviderWire):
     def _text(self, said: Any) -> str:
         texts = []
         for at, item in enumerate(listed(said, "output", "response item")):
-            if string(item.get("type"), f"output[{at}].type") == "message":
+            if filled(item.get("type"), f"output[{at}].type") == "message":
                 texts.append(_words(item.get("content"), f"output[{at}].content", "output_text"))
         return "".join(texts) or _refusal(said)
 
@@ -179,10 +194,6 @@ class OpenAIResponses(ProviderWire):
 def _words(content: Any, field: str, kind: str) -> str:
     """Text, or that of a list of parts."""
     return content if isinstance(content, str) else text_of(listed(content, field, "part"), field, kind)
-
-
-def _image(part: Item, field: str) -> ImageBlock:
-    return picture_at(part.get("image_url"), field)
 
 
 def _call(item: Item, at: str) -> Asked:
@@ -231,7 +242,7 @@ def _without_nulls(value: Any) -> Any:
 def _output(result: CallResult) -> str | list[dict[str, Any]]:
     """What a call brought: its text, or its texts and images."""
     if result.blocks_text is None:
-        return result.content
+        return words_sent(result)
     parts = [_part(block) for block in result.blocks if block["kind"] == "image" or block["text"].strip()]
     return parts or ""
 
@@ -239,7 +250,7 @@ def _output(result: CallResult) -> str | list[dict[str, Any]]:
 def _part(block: dict[str, Any]) -> dict[str, Any]:
     if block["kind"] == "text":
         return {"type": "input_text", "text": block["text"]}
-    return {"type": "input_image", "image_url": f"data:{block['media_type']};base64,{block['data']}"}
+    return {"type": "input_image", "image_url": data_url(block)}
 
 
 OPENAI_RESPONSES: Constant = OpenAIResponses()

@@ -77,7 +77,9 @@ def _delta(block: Block, delta: Chunk) -> Chunk:
 
 def _block(block: Block) -> Chunk:
     if block.kind == "call":
-        return {"type": "tool_use", "id": block.id, "name": block.name, "input": json_object(block.text) or {}}
+        given = json_object(block.text)
+        written = block.text or {} if given is None else given  # text that is none stays as the model wrote it
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": written}
     signed = {"signature": SIGNATURE} if block.kind == "thinking" else {}
     return {"type": block.kind, block.kind: block.text} | signed
 
@@ -155,6 +157,7 @@ def _check_block(block: Mapping[str, Any], at: str, role: object) -> None:
 
 
 def _check_result(content: object, at: str, is_error: object) -> None:
+    forbid(is_error and not content, at, "it can't be empty where is_error is true")
     if not isinstance(content, list):
         string("" if content is None else content, at)
         return

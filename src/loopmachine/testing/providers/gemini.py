@@ -139,9 +139,10 @@ def _check_content(content: Mapping[str, Any], at: str) -> None:
     forbid(content.get("role", "user") not in ("user", "model"), f"{at}.role", "it must be user or model")
     for place, part in enumerate(some(content.get("parts"), f"{at}.parts", "part")):
         where = f"{at}.parts[{place}]"
-        forbid(not part.keys() - {"thought", "thoughtSignature"}, where, "it holds no data")
+        signed = bool(part.get("thoughtSignature"))  # such a part may hold nothing else
+        forbid(not signed and not part.keys() - {"thought", "thoughtSignature"}, where, "it holds no data")
         if "text" in part:
-            forbid(not string(part["text"], f"{where}.text"), f"{where}.text", "it is empty")
+            forbid(not string(part["text"], f"{where}.text") and not signed, f"{where}.text", "it is empty")
         for field, inside in (("functionCall", "args"), ("functionResponse", "response")):
             if field in part:
                 told = an_object(part[field], f"{where}.{field}")
