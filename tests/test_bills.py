@@ -218,9 +218,12 @@ def test_only_usage_can_be_told() -> None:
     """What is no Usage is refused where it is told."""
     with pytest.raises(TypeError, match=r"^add_usage takes a Usage, not 0\.5$"):
         Context().add_usage(0.5)  # type: ignore[arg-type]
-    number: Any = 5
-    with pytest.raises(TypeError, match=r"^add_usage takes a Usage, not Usage\(.*model=5\)$"):
-        Context().add_usage(Usage(model=number))
+
+    class Own(Usage):
+        """A class made of it, whose fields nobody could read back."""
+
+    with pytest.raises(TypeError, match=r"^add_usage takes a Usage, not .*Own\("):
+        Context().add_usage(Own())
 
 
 # --- step by step -----------------------------------------------------------------------------------------------
