@@ -152,11 +152,13 @@ def test_a_sync_client_that_waits_for_a_whole_reply_is_awaited(way: Way) -> None
 
 @pytest.mark.parametrize("way", [way for way in STREAMED if not way.asynchronous], ids=str)
 def test_a_plain_callable_cancels_a_stream_between_its_chunks(way: Way) -> None:
-    """It is asked at each chunk."""
+    """It is asked at each chunk. The connection is closed then, or where it is not known once the server sends more."""
     told: list[str] = []
-    with wire_server(StreamScript("Well, ", "so ", threading.Event())) as server:
-        shown = {"on_delta": lambda delta: told.append(delta.text), "timeout": 30}
+    more = threading.Event()
+    with wire_server(StreamScript("Well, ", "so ", more, "far ", threading.Event())) as server:
+        shown = {"on_delta": lambda delta: told.append(delta.text), "timeout": 60}
         result = ran(way, server.url, cancel=lambda: bool(told), adapter=shown)
+        more.set()
         closed = server.requests[0].closed_by_client.wait(30)
     failure = result.snapshot.failure
     assert failure is not None
