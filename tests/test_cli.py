@@ -188,7 +188,7 @@ def test_a_command_whose_output_nobody_reads_ends_in_silence(
 ) -> None:
     """With the exit code of a command that a closed pipe ended, and nothing on standard error."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "stdout", unread)
+    monkeypatch.setattr(sys, "stdout", unread)  # a real pipe, whose other end is closed
     assert (main(command), capsys.readouterr().err) == (UNREAD, "")
 
 
@@ -197,7 +197,7 @@ def test_a_command_whose_errors_nobody_reads_ends_in_silence(
     command: list[str], unread: IO[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As one whose output nobody reads."""
-    monkeypatch.setattr(sys, "stderr", unread)
+    monkeypatch.setattr(sys, "stderr", unread)  # the same pipe
     assert (main(command), capsys.readouterr().out) == (UNREAD, "")
 
 

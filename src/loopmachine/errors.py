@@ -124,7 +124,7 @@ def carried(error: BaseException, name: str) -> Any:
     """What an error has under a name; None where it has nothing there, or can't say."""
     try:
         return getattr(error, name)
-    except Exception:
+    except Exception:  # somebody's own property: what it can't tell is not there
         return None
 
 
@@ -133,7 +133,7 @@ def text_of(error: BaseException, name: str, otherwise: str) -> str:
     value = carried(error, name)
     try:
         return otherwise if value is None else str.__str__(value if isinstance(value, str) else str(value))
-    except Exception:
+    except Exception:  # somebody's own __str__
         return otherwise
 
 
@@ -142,6 +142,6 @@ def pause_of(error: BaseException) -> float | None:
     seconds: float | None = carried(error, "retry_after")
     try:
         check_pause(type(error).__name__, seconds)
-    except Exception:
+    except Exception:  # whatever is there, it is no pause
         return None
     return seconds
