@@ -187,7 +187,7 @@ def test_a_command_whose_output_nobody_reads_ends_in_silence(
     command: list[str], unread: IO[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the exit code of a command that a closed pipe ended, and nothing on standard error."""
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(ROOT)  # where diagram --check finds the picture
     monkeypatch.setattr(sys, "stdout", unread)  # a real pipe, whose other end is closed
     assert (main(command), capsys.readouterr().err) == (UNREAD, "")
 

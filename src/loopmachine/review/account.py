@@ -284,6 +284,7 @@ def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
         return {"unpriced": account.unpriced + 1, "unmetered": account.unmetered + 1}
     cost, tokens = usage.cost_usd, usage.tokens
     return {
+        # To as many digits as the machine adds up to, whose rules are not asked here.
         "cost_usd": round(account.cost_usd + (cost or 0.0), 12),
         "tokens": account.tokens + (tokens or 0),
         "unpriced": account.unpriced + (cost is None),
