@@ -257,8 +257,12 @@ class Advance:
     @property
     def requests(self) -> tuple[Any, ...]:
         """The requests that this event added, call by call: not outstanding before, or answered by it."""
-        asked, event = self.asked, self.event
-        return tuple([new for request in self.asking if (new := request.news(asked, event)) is not None])
+        return added(self.asked, self.event, self.asking)
+
+
+def added(asked: tuple[Any, ...], event: Any, asking: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of what is asked for now that which an event added."""
+    return tuple([new for request in asking if (new := request.news(asked, event)) is not None])
 
 
 def outstanding(definition: Definition, snapshot: Any) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from loopmachine.events import (
     Resumed,
 )
 from loopmachine.kinds import MALFORMED
+from loopmachine.limits import Budget
 from loopmachine.records import (
     ANSWERED,
     LOST,
@@ -38,12 +39,13 @@ from loopmachine.records import (
 
 def discount_wait(snapshot: Snapshot, event: Event) -> Snapshot:
     """A wait for a person does not count as time."""
-    return _waited(snapshot, max(event.at - snapshot.clock, 0.0))  # a clock that goes back stands still
+    waited = max(event.at - snapshot.clock, 0.0)  # a clock that goes back stands still
+    return _waited(snapshot, waited, snapshot.budget)
 
 
 def restart_clock(snapshot: Snapshot, event: Resumed) -> Snapshot:
     """A wait for the next host does not count as time, wherever its clock began; its budget may be new."""
-    return _waited(snapshot.but(budget=event.budget or snapshot.budget), event.at - snapshot.clock)
+    return _waited(snapshot, event.at - snapshot.clock, event.budget or snapshot.budget)
 
 
 def remember_cancel(snapshot: Snapshot, event: CancelPolled | CancelRequested) -> Snapshot:
@@ -247,9 +249,12 @@ def _turn(snapshot: Snapshot) -> Turn:
     return snapshot.turn
 
 
-def _waited(snapshot: Snapshot, waited: float) -> Snapshot:
+def _waited(snapshot: Snapshot, waited: float, budget: Budget) -> Snapshot:
+    if waited == 0 and budget is snapshot.budget:
+        return snapshot
     pause = snapshot.not_before
     return snapshot.but(
+        budget=budget,
         clock=snapshot.clock + waited,
         since=snapshot.since + waited,
         not_before=None if pause is None else pause + waited,
@@ -258,7 +263,7 @@ def _waited(snapshot: Snapshot, waited: float) -> Snapshot:
 
 def _changed(snapshot: Snapshot, phases: tuple[str, ...], change: Callable[[Flight], Flight]) -> Snapshot:
     return snapshot.but(
-        flights=tuple(change(flight) if flight.phase in phases else flight for flight in snapshot.flights)
+        flights=tuple([change(flight) if flight.phase in phases else flight for flight in snapshot.flights])
     )
 
 

@@ -375,12 +375,8 @@ def _changed(fates: Fates, keys: Container[tuple[int, int]], change: Callable[[F
 
 
 def _settled(fates: Fates, found: Mapping[tuple[int, int], CallResult]) -> Fates:
-    if all(fate.result or fate.call.key not in found for fate in fates):
-        return fates  # most often the results are those that were there before
-    settled = [
-        fate if fate.result or fate.call.key not in found else fate.but(result=found[fate.call.key]) for fate in fates
-    ]
-    return tuple(settled)
+    late = [key for fate in fates if fate.result is None and (key := fate.call.key) in found]
+    return _changed(fates, late, lambda fate: fate.but(result=found[fate.call.key])) if late else fates
 
 
 def _with_admitted(account: Account, calls: tuple[Call, ...], found: Mapping[tuple[int, int], CallResult]) -> Account:

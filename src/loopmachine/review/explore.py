@@ -34,7 +34,7 @@ from loopmachine.review.world import World
 from loopmachine.table import TOOL_LOOP
 
 LOOKS = 5  #: advances that took the same rows at which a walk looks closer
-GUARDS = 200  #: advances that took the same rows at which it asks the guards of the rows not taken
+GUARDS, EVERY = 50, 20  #: advances that took the same rows at which it asks the guards of the rows not taken, and then
 #: Of these the walk takes care itself: the same event again where a rest is new, and spoilt where it looks closer.
 ELSEWHERE = ("I9", "I11")
 TRANSITIONS = "transitions"  #: what is broken where the stock classes do something else
@@ -215,7 +215,7 @@ class Walk:
             sentence = promise(move)
             if sentence is not None:
                 return self._name(promise), sentence
-        if times <= GUARDS:
+        if times <= GUARDS or times % EVERY == 0:
             self.orders.look(move.before, move.event, rows)
         return self._look_closer(move) if self.looks is None or times <= self.looks else None
 

@@ -9,9 +9,9 @@ import attrs
 
 from loopmachine.definition import Definition, State
 from loopmachine.events import Event
-from loopmachine.machine import Advance, advance
+from loopmachine.machine import Advance, added, advance
 from loopmachine.records import Call, Snapshot
-from loopmachine.requests import AskModel, CallsRequest, PollCancel, StartCalls
+from loopmachine.requests import AskModel, CallsRequest, PollCancel, ResolveCalls, StartCalls
 from loopmachine.review.account import Account
 from loopmachine.review.answers import left
 from loopmachine.review.shown import Shown
@@ -33,6 +33,7 @@ class Move:
     left_before: int  #: the most answers that the run could take before it
     asks_model: bool  #: the model is newly asked for
     starts: tuple[Call, ...]  #: the calls that are newly to be started
+    resolves: tuple[Call, ...]  #: the calls that somebody is newly asked about: what became of them
     about_calls: bool  #: some are or were open, or are newly asked about
     new_history: bool  #: that of the snapshot is not the one before
     state: State = attrs.field(repr=False)  #: that it led to
@@ -41,6 +42,7 @@ class Move:
     heard: Account  #: with the event
     admitted: Account  #: with the calls that were admitted at it, too
     told: Account  #: with what is asked for and answered, too
+    _requests: tuple[Any, ...] | None  #: once somebody looked
 
     def __init__(
         self,
@@ -55,7 +57,8 @@ class Move:
     ) -> None:
         self.definition, self.before, self.event, self.after = definition, before, event, after
         self.asked, self.asking, self.known, self.left_before = asked, asking, known, left_before
-        asks_model, starts, about_calls = False, _NO_CALLS, False
+        self._requests = None
+        asks_model, starts, resolves, about_calls = False, _NO_CALLS, _NO_CALLS, False
         for request in () if _polls(asking) else self.requests:
             if type(request) is AskModel:
                 asks_model = True
@@ -63,10 +66,12 @@ class Move:
                 about_calls = True
                 if type(request) is StartCalls:
                     starts = request.calls
+                elif type(request) is ResolveCalls:
+                    resolves = request.calls
         shown = Shown.between(before, after)
         heard = known.heard(event, asked)
         admitted = heard.admitting(shown) if shown.admitted else heard
-        self.asks_model, self.starts = asks_model, starts
+        self.asks_model, self.starts, self.resolves = asks_model, starts, resolves
         self.about_calls = about_calls or admitted.fates != ()
         self.new_history = after.history is not before.history
         self.state = state = definition.states[after.state]
@@ -90,7 +95,9 @@ class Move:
     @property
     def requests(self) -> tuple[Any, ...]:
         """What it asks for newly."""
-        return Advance(self.after, self.rows, self.event, self.asked, self.asking).requests
+        if self._requests is None:
+            self._requests = added(self.asked, self.event, self.asking)
+        return self._requests
 
     @property
     def finished(self) -> bool:

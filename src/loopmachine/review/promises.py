@@ -156,11 +156,10 @@ def once(move: Move) -> str | None:
         if fate.stage not in (accounts.UNSTARTED, accounts.AGAIN) or call.key in started:
             return f"{_named(call)} is started again; it is {'started' if call.key in started else fate.stage}"
         started.add(call.key)
-    for request in move.requests:
-        for call in request.calls if isinstance(request, ResolveCalls) else ():
-            fate = move.admitted.fate(*call.key)
-            if fate is None or fate.stage != accounts.LOST:
-                return f"somebody is asked what became of {_named(call)}; it is {fate and fate.stage}"
+    for call in move.resolves:
+        fate = move.admitted.fate(*call.key)
+        if fate is None or fate.stage != accounts.LOST:
+            return f"somebody is asked what became of {_named(call)}; it is {fate and fate.stage}"
     return None
 
 

@@ -10,7 +10,7 @@ import attrs
 from loopmachine.records import Call, CallResult, Exchange, Flight, Snapshot
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # without slots it is made in half the time
 class Shown:
     """What a later snapshot shows of the calls that were open, or came, since an earlier one."""
 

@@ -32,7 +32,8 @@ class Sight:
     most_tokens: int = attrs.field(init=False)
     _most_seconds: float = attrs.field(init=False)
     _as_they_are: Callable[[dict[str, Any]], tuple[Any, ...]] = attrs.field(init=False)
-    _seen: dict[tuple[Any, ...], tuple[Any, ...]] = attrs.field(factory=dict, init=False)  #: of numbers, what is seen
+    _seen: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: of numbers, which sight it is
+    _sights: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: of numbers, in the order found
     _history: History | None = attrs.field(default=None, init=False)  #: the one looked at last
     _exchange: tuple[Any, ...] = attrs.field(default=(), init=False)  #: what was seen of it
 
@@ -49,7 +50,7 @@ class Sight:
         failure, decisions, numbers = snapshot.failure, snapshot.decisions, _NUMBERS(snapshot.__dict__)
         seen = self._seen.get(numbers)  # few are different, and each stands in many rests
         if seen is None:
-            seen = self._seen[numbers] = self._limited(snapshot)
+            seen = self._seen[numbers] = self._sights.setdefault(self._limited(snapshot), len(self._sights))
         return (
             seen,
             snapshot.budget is self.second,

@@ -134,7 +134,7 @@ class World:
                 raise Unanswerable(f"{snapshot.state} asks {type(request).__name__}, which no world can answer")
             found += _ANSWERS[type(request)](self, request, snapshot)
         if "CancelRequested" in accepted:
-            waits = any(isinstance(request, AskApproval | ResolveCalls) for request in asked)
+            waits = any(type(request) in _WAITS for request in asked)
             found += self._made(_cancels, self._times(snapshot, waits=waits))
         if "Resumed" in accepted:
             found += self._made(_hosts, self._times(snapshot, waits=True), snapshot.budget is not self.second)
@@ -199,6 +199,7 @@ class World:
         return self._memo[wanted]
 
 
+_WAITS: Constant = (AskApproval, ResolveCalls)  #: for a person
 _ANSWERS: Constant[dict[type[Any], Any]] = {
     PollCancel: World._polls,
     AskModel: World._turns,
