@@ -609,6 +609,8 @@ def test_a_tool_on_another_event_loop_is_refused() -> None:
     assert ran(main()) == (brought("a", said, "failed"), brought("a", "2"))
 
 
+OPTIONS = "its options: names, prefix, trust_hints, unchecked, effect, max_calls, needs_approval, sequential, timeout"
+UNKNOWN = f"mcp_tools has no option 'handler'; {OPTIONS}; mcp_tools has no option 'zone'; {OPTIONS}"
 NAMES = "names must be a list of the server's names, a dict from them to your own, or None, not "
 
 
@@ -624,7 +626,9 @@ NAMES = "names must be a list of the server's names, a dict from them to your ow
         ({"timeout": 0}, InvalidTool, "'tool' can't be a tool: timeout must be a positive, finite number"),
         ({"timeout": 0, "unchecked": "skip"}, InvalidTool, "'tool' can't be a tool: timeout must be a positive"),
         ({"unchecked": "ignore"}, TypeError, "unchecked must be 'refuse' or 'skip', not 'ignore'"),
-        ({"timout": 1}, TypeError, "Tool.__init__() got an unexpected keyword argument 'timout'"),
+        ({"timout": 1}, TypeError, f"mcp_tools has no option 'timout'; {OPTIONS}; did you mean 'timeout'?"),
+        ({"handler": 1, "zone": 2, "prefix": 5}, TypeError, f"prefix must be text, not 5; {UNKNOWN}"),
+        ({"effect": "write"}, InvalidTool, "'tool' can't be a tool: effect must be one of 'read', 'idempotent', "),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], kind: type[Exception], said: str) -> None:
@@ -761,3 +765,11 @@ def test_an_answer_that_is_an_error_is_raised(blocks: list[types.ContentBlock], 
     with pytest.raises(ToolFailed) as caught:
         content(types.CallToolResult(content=blocks, structured_content=structured, is_error=True))
     assert str(caught.value) == said
+
+
+def test_wrong_options_are_told_before_a_server_is_started(tmp_path: Path) -> None:
+    """A server that never runs does nothing that would have to be undone."""
+    started = tmp_path / "started"
+    with pytest.raises(InvalidTool, match="timeout must be"):
+        ran(offered([sys.executable, "-c", f"open({str(started)!r}, 'w')"], timeout=0))
+    assert not started.exists()

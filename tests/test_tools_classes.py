@@ -18,9 +18,12 @@ import typing_extensions
 from msgspec import NODEFAULT
 from typing_extensions import ReadOnly, TypeAliasType
 
+from loopmachine.errors import InvalidTool
 from loopmachine.tools import Context, Tool
 from loopmachine.tools.classes import fresh, is_listed, is_model, is_record, meaning, members, runs_nothing
-from tests.test_tools_records import Box, Checked, Circle, Movie, Pair, Point, Row, Size, Someone, Strict
+from loopmachine.tools.notes import NoSchema
+from tests import test_tools_records
+from tests.test_tools_records import Box, Checked, Circle, Movie, Pair, Point, Row, Size, Someone, Strict, Taken
 
 date = str  #: not the one that a class elsewhere means
 
@@ -335,9 +338,77 @@ def test_a_parameter_without_a_hint_is_told() -> None:
         def __init__(self, text) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001  the case
             self.n = int(text)
 
-    with pytest.raises(NameError, match="its parameter text has no type hint"):
+    with pytest.raises(NoSchema, match="its parameter text has no type hint"):
         list(members(Own, {}))
     assert Own("5").n == 5
+
+
+@dataclasses.dataclass
+class Base:
+    n: int
+
+
+class ByText(Base):
+    def __init__(self, text: str, *, back: ByText | None = None) -> None:
+        super().__init__(int(text))
+
+
+class Derived(ByText):
+    """Has its constructor from another."""
+
+
+class Far(Taken):
+    """Has its constructor from a class of another module."""
+
+
+class Loose(Base):
+    def __init__(self, n: int, **more: int) -> None:
+        super().__init__(n + len(more))
+
+
+class Many(Base):
+    def __init__(self, *several: int) -> None:
+        super().__init__(sum(several))
+
+
+def test_a_constructor_of_its_own_says_what_it_takes() -> None:
+    """What is no field has the hint that stands there, which means what it means in the class that wrote it."""
+
+    class Unit:
+        """Known to the function alone."""
+
+    @attrs.define(init=False)
+    class Local:
+        n: int
+
+        def __init__(self, n: int, unit: Unit) -> None:
+            self.n = n
+
+    held = test_tools_records.Holder[int]
+    told = [[(one.name, one.hint) for one in members(cls, {"Unit": Unit})] for cls in (ByText, Derived, Far, Local)]
+    assert told == [
+        [("text", str), ("back", ByText | None)],
+        [("text", str), ("back", ByText | None)],
+        [("holder", held)],
+        [("n", int), ("unit", Unit)],
+    ]
+    assert [ByText("5").n, Derived("6").n, Far(held(7)).n, Local(8, Unit()).n] == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(("cls", "several"), [(Loose, "**more"), (Many, "*several")])
+def test_a_constructor_that_takes_anything_is_told(cls: Any, several: str) -> None:
+    """The sentence names the class, what it takes, and what would be right."""
+
+    def f(a: Any) -> None: ...
+
+    f.__annotations__["a"] = cls
+    with pytest.raises(InvalidTool) as caught:
+        Tool.of(f)
+    assert str(caught.value) == (
+        f"f: parameter a: its type has no schema: {cls.__name__}: its constructor takes {several}; "
+        "write out what it takes"
+    )
+    assert [Loose(1, a=2).n, Many(1, 2).n] == [2, 3]
 
 
 def test_an_alias_is_what_it_names() -> None:

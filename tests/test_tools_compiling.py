@@ -206,8 +206,8 @@ REFUSED = [
     ),
     (
         {"format": "colour"},
-        "format: it takes one of date, date-time, date-time-local, time, partial-time, duration, uuid, decimal, email, "
-        'uri, ipv4, ipv6, base64, not "colour"',
+        "format: it takes one of date, date-time, date-time-local, time, partial-time, duration, day-time-duration, "
+        'uuid, decimal, email, uri, ipv4, ipv6, base64, not "colour"',
     ),
     ({"contentEncoding": "hex"}, 'contentEncoding: it takes base64, not "hex"'),
     ({"items": [{}]}, "items: it takes a schema, not [{}]"),

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+import itertools
+import json
+
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from loopmachine.tools import Tool
 from loopmachine.tools.formats import FORMATS, fits
+from loopmachine.tools.nodes import Examination
+from loopmachine.tools.standins import convert
+from loopmachine.tools.types import Types
 
 CASES = {
     "date": (["2024-02-29"], ["2023-02-29", "2024-2-9", "0000-01-01", "2024-02-29T00:00:00Z", "٢٠٢٤-02-29"]),
@@ -26,6 +35,10 @@ CASES = {
         ["P1D", "P1W", "P1Y2M3DT4H5M6S", "PT1.5H", "-P1D", "+P0.5D"],
         ["P", "PT", "P1DT", "1D", "P1H", "P1W1D"],
     ),
+    "day-time-duration": (
+        ["P1D", "P1W", "-P0.5W", "P3DT4H5M6S", "PT1M", "P1DT0.5S", "+P0.5D"],
+        ["P", "PT", "P1DT", "P1Y", "P1M", "P1Y2D", "P1W1D", "P1.5DT1H", "PT1.5M1S"],
+    ),
     "uuid": (
         ["12345678-1234-5678-1234-567812345678", "ABCDEF00-1234-5678-1234-567812345678"],
         ["12345678123456781234567812345678", "{12345678-1234-5678-1234-567812345678}", "1234"],
@@ -44,7 +57,7 @@ CASES = {
     "base64": (["", "aGk=", "/w=="], ["aGk", "a b=", "_w=="]),
 }
 #: jsonschema does not know these, or knows less of them.
-OWN = {"date-time-local", "partial-time", "decimal", "email", "base64"}
+OWN = {"date-time-local", "partial-time", "day-time-duration", "decimal", "email", "base64"}
 
 
 def test_every_format_has_cases() -> None:
@@ -73,3 +86,37 @@ def test_a_format_is_what_jsonschema_takes_for_it(name: str) -> None:
     judge = Draft202012Validator({"format": name}, format_checker=Draft202012Validator.FORMAT_CHECKER)
     right, wrong = CASES[name]
     assert {text: judge.is_valid(text) for text in right + wrong} == {text: fits(name, text) for text in right + wrong}
+
+
+def is_read(text: str) -> bool:
+    """Whether a timedelta is made of a text."""
+    try:
+        return bool(convert(text, Types().shape(datetime.timedelta), Examination()))
+    except msgspec.ValidationError:
+        return False
+
+
+def test_a_duration_that_fits_is_read_as_a_time_span() -> None:
+    """Whatever is told of a timedelta is what is taken for one, weeks included, and nothing else is."""
+    numbers = [["", f"1{unit}", f"1.5{unit}"] for unit in "WDHMS"]
+    texts = [
+        f"P{weeks}{days}{timed}{hours}{minutes}{seconds}"
+        for weeks, days, timed, hours, minutes, seconds in itertools.product(*numbers[:2], ["", "T"], *numbers[2:])
+    ]
+    told = [text for text in texts if fits("day-time-duration", text)]
+    assert (told, len(told)) == ([text for text in texts if is_read(text)], 32)
+
+
+def test_years_and_months_are_refused_as_spans_of_no_fixed_length() -> None:
+    """The sentence says why, and what would be right; a minute is no month."""
+
+    def f(wait: datetime.timedelta) -> None: ...
+
+    taken = [Tool.of(f).arguments.check(json.dumps({"wait": text})) for text in ("P1Y", "P1M", "PT1M", "P2W")]
+    wanted = "a duration such as P2W or P1DT12H, without years and months, which have no fixed length, is wanted"
+    assert taken == [
+        (None, f'f was not called; its arguments don\'t fit:\n- wait: "P1Y" where {wanted}'),
+        (None, f'f was not called; its arguments don\'t fit:\n- wait: "P1M" where {wanted}'),
+        ('{"wait":"PT1M"}', ""),
+        ('{"wait":"P2W"}', ""),
+    ]

@@ -38,6 +38,10 @@ PATTERNS = [
     "(?i)aB",
     "(?i:a)b",
     "(?s:.)b",
+    r"^(?a:\w)$",
+    r"^(?a:\w+)\w$",
+    "(?ai:k)b",
+    r"(?a)^\w(?u:\w)$",
     "(?m)^a$",
     "^(?=.*a)(?=.*b).{2,5}$",
     r"\A(?!ab)a",
@@ -50,6 +54,8 @@ PATTERNS = [
 @given(st.sampled_from(PATTERNS), st.text("abAB.-@x01 \nfoéK", max_size=8))
 @example("a$", "a\n")
 @example("(?i)aB", "Ab")
+@example(r"^(?a:\w)$", "é")
+@example(r"(?a)^\w(?u:\w)$", "aé")
 def test_a_pattern_matches_as_re_does(pattern: str, text: str) -> None:
     """Whatever is matched, it is what re.search matches."""
     assert searcher(pattern)(text) == (re.search(pattern, text) is not None)

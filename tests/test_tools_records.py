@@ -220,13 +220,13 @@ RECORDS: dict[str, dict[str, Any]] = {
     },
     "Point": {
         "type": "array",
-        "prefixItems": [{"type": "integer"}, {"type": "integer", "default": 0}],
+        "prefixItems": [{"title": "x", "type": "integer"}, {"title": "y", "type": "integer", "default": 0}],
         "minItems": 1,
         "maxItems": 2,
     },
     "Row": {
         "type": "array",
-        "prefixItems": [{"type": "integer"}, {"type": "string", "default": "x"}],
+        "prefixItems": [{"title": "first", "type": "integer"}, {"title": "second", "type": "string", "default": "x"}],
         "minItems": 1,
         "maxItems": 2,
     },
@@ -454,3 +454,38 @@ def test_every_kind_of_class_makes_good_json_schema(hint: Any) -> None:
     schema = of_function(f, "f").schema
     Draft202012Validator.check_schema(schema)
     assert [*schema["properties"]] == ["v"]
+
+
+@dataclasses.dataclass
+class Taken:
+    n: int
+
+    def __init__(self, holder: Holder[int]) -> None:  # a name that who comes from it does not know
+        self.n = holder.held
+
+
+class Place(NamedTuple):
+    """Where it is.
+
+    Attributes:
+        row: from the top
+    """
+
+    row: int
+    seat: Annotated[int, msgspec.Meta(title="Seat")] = 1
+
+
+def test_a_list_of_fields_is_told_as_their_names_and_texts() -> None:
+    """A named tuple tells its docstring, and of each place the name, unless the hint has a title of its own."""
+    types = Types()
+    types.schema(types.shape(Place))
+    assert types.defs["Place"] == {
+        "type": "array",
+        "prefixItems": [
+            {"title": "row", "description": "from the top", "type": "integer"},
+            {"title": "Seat", "type": "integer", "default": 1},
+        ],
+        "minItems": 1,
+        "maxItems": 2,
+        "description": "Where it is.",
+    }

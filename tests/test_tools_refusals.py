@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Set
 from typing import Annotated, Any, NamedTuple, Optional
 
 import annotated_types
@@ -87,7 +89,8 @@ Odd = {"n": 3}
 Fine = {"n": 2}
 ODD = '{"n": 3} is refused: 3 is odd'
 Evens = TypeAliasType("Evens", "list[Evens] | Even")
-YEARS = "is refused: Only units 'D', 'H', 'M', and 'S' are supported when parsing ISO8601 durations"
+MINUS = """v['-1']: the name "-1" is refused: Expected `int` >= 0"""
+LONG = "is refused: Duration is out of range"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,10 @@ YEARS = "is refused: Only units 'D', 'H', 'M', and 'S' are supported when parsin
             ],
         ),
         (Whole | None, Odd, ['v: {"n": 3} is refused: Value error, never']),
-        (list[datetime.timedelta], ["P1D", "P1Y"], [f'v[1]: "P1Y" {YEARS}']),
+        (list[datetime.timedelta], ["P1D", "P999999999W"], [f'v[1]: "P999999999W" {LONG}']),
+        (dict[Annotated[int, Meta(ge=0)], int], {"-1": 1, "2": 2, "-3": 4}, [MINUS, MINUS.replace("1", "3")]),
+        (list[dict[Annotated[int, Meta(ge=0)], int] | None], [None, {"-1": 1}], [MINUS.replace("v", "v[1]", 1)]),
+        (dict[datetime.timedelta, Even], {"P1W": Odd, "P7D": Fine}, [f"v.P1W: {ODD}"]),
         (list[float], [10**400, 1.5], [f"v[0]: 1{'0' * 76}... is refused: Number out of range"]),
     ],
 )
@@ -285,3 +291,89 @@ def test_a_class_that_calls_itself_without_end_is_too_deep() -> None:
     def f(v: Endless) -> None: ...
 
     assert Tool.of(f).arguments.check('{"v": {"n": 1}}') == (None, f"{SAID}- {TOO_DEEP}")
+
+
+ID = "12345678-1234-5678-1234-56781234567"
+
+
+@dataclasses.dataclass(frozen=True)
+class Spot:
+    x: int
+    y: int = 0
+
+
+@pytest.mark.parametrize(
+    ("hint", "given"),
+    [
+        (dict[float, str], {"1": "a", "2": "c", "1.0": "b"}),
+        (dict[float, str], {"9007199254740993": "a", "9007199254740992": "b"}),
+        (dict[int | float, str], {"1": "a", "1.0": "b"}),
+        (dict[decimal.Decimal, str], {"1": "a", "1.00": "b"}),
+        (dict[uuid.UUID, str], {f"{ID}a": "a", f"{ID}A": "b"}),
+        (dict[datetime.datetime, str], {"2024-02-29T09:30:00Z": "a", "2024-02-29T10:30:00+01:00": "b"}),
+        (dict[datetime.timedelta, str], {"P1W": "a", "P7D": "b"}),
+        (Mapping[bytes, str], {"aGk=": "a", "aGl=": "b"}),
+        (Annotated[dict[float, str], Meta(min_length=2)], {"1": "a", "1.0": "b"}),
+        (
+            Annotated[Annotated[dict[float, str], annotated_types.Predicate(bool)], Meta(min_length=2)],
+            {"1": "a", "1.0": "b"},
+        ),
+        (dict[float, str] | None, {"1": "a", "1.0": "b"}),
+        (dict[float, str] | list[int], {"1": "a", "1.0": "b"}),
+    ],
+)
+def test_names_that_are_the_same_once_they_are_read_are_told(hint: Any, given: dict[str, str]) -> None:
+    """As names are that are given twice: nothing is lost without a word. Both names are told, with their values."""
+
+    def f(v: Any) -> None: ...
+
+    f.__annotations__["v"] = list[hint]
+    a, b = (json.dumps(name) for name, value in given.items() if value in "ab")
+    checked, said = Tool.of(f).arguments.check(json.dumps({"v": [given]}))
+    assert (checked, said.partition(" is refused: ")[2]) == (
+        None,
+        f'the names {a}, for "a", and {b}, for "b", are the same; give one',
+    )
+    assert said.startswith(SAID + "- v[0]: {")
+
+
+@pytest.mark.parametrize(
+    ("hint", "given"),
+    [
+        (set[decimal.Decimal], ["1", "1.0"]),
+        (frozenset[uuid.UUID], [f"{ID}a", f"{ID}A"]),
+        (set[datetime.datetime], ["2024-02-29T09:30:00Z", "2024-02-29T10:30:00+01:00"]),
+        (set[datetime.timedelta], ["P1W", "P7D"]),
+        (Set[float], [2**53 + 1, 2**53]),
+        (set[bytes], ["aGk=", "aGl="]),
+        (set[Any], [1, True]),
+        (set, [0, False]),
+        (set[Spot], [{"x": 1}, {"x": 1, "y": 0}]),
+        (set[tuple[bytes, int]], [["aGk=", 1], ["aGl=", 1]]),
+        (Annotated[set[decimal.Decimal], Meta(min_length=2)], ["1", "1.0"]),
+    ],
+)
+def test_items_of_a_set_that_are_the_same_once_they_are_read_are_told(hint: Any, given: list[Any]) -> None:
+    """As equal ones are, such as [1, 1] for a set of whole numbers."""
+
+    def f(v: Any) -> None: ...
+
+    f.__annotations__["v"] = hint
+    one, other = map(json.dumps, given)
+    said = f"{one} and {other} are the same where a list without doubles is wanted"
+    assert Tool.of(f).arguments.check(json.dumps({"v": given})) == (
+        None,
+        f"{SAID}- v: {json.dumps(given)} is refused: {said}",
+    )
+
+
+def test_each_whole_number_has_one_name() -> None:
+    """So that no two names in an object are the same number."""
+
+    def f(v: dict[int, str]) -> None: ...
+
+    wanted = 'where text that the pattern "^(0|-?[1-9][0-9]*)$" matches is wanted'
+    assert Tool.of(f).arguments.check('{"v": {"-0": "a", "0": "b", "01": "c", "-10": "d"}}') == (
+        None,
+        f"""{SAID}- v['-0']: the name "-0" {wanted}\n- v.01: the name "01" {wanted}""",
+    )

@@ -9,7 +9,7 @@ import enum
 import json
 import re
 import threading
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NewType
 
 import annotated_types
 import attrs
@@ -17,6 +17,7 @@ import msgspec
 import pydantic
 import pytest
 from msgspec import NODEFAULT
+from typing_extensions import TypeAliasType
 
 from loopmachine.tools.nodes import Examination
 from loopmachine.tools.notes import NoSchema
@@ -104,6 +105,11 @@ def test_pydantic_makes_its_own() -> None:
     assert (read(Checked, {"n": 1}), type(read(list[Checked], [{"n": 1}])[0])) == (Checked(1), Checked)
 
 
+BIG = 2**53 + 1  # no float is this number
+Rate = TypeAliasType("Rate", float)
+Nested = TypeAliasType("Nested", "list[Nested] | float")
+
+
 class Cat(pydantic.BaseModel):
     lives: int
 
@@ -131,12 +137,35 @@ class Dog(pydantic.BaseModel):
         (Annotated[int, msgspec.Meta(ge=0)] | float, -1, -1.0),
         (float | int, 5, 5),
         (Annotated[int, msgspec.Meta(ge=0)] | float | Any, -1, -1.0),
+        (float | Annotated[int, msgspec.Meta(ge=0)], BIG, BIG),
+        (float | Annotated[int, msgspec.Meta(ge=0)], -1, -1.0),
+        (float | Annotated[int, msgspec.Meta(ge=0)], 1.0, 1.0),
+        (Annotated[float, "price"] | Annotated[int, msgspec.Meta(ge=0)] | str, BIG, BIG),
+        (Rate | Annotated[int, msgspec.Meta(ge=0)], BIG, BIG),
+        (Nested | Annotated[int, msgspec.Meta(ge=0)], BIG, BIG),
+        (list[Nested] | list[Annotated[int, msgspec.Meta(ge=0)]], [BIG], [BIG]),
+        (float | Size, 1, Size.SMALL),
+        (float | Size, 1.0, 1.0),
+        (list[float] | list[int], [BIG], [BIG]),
+        (list[float] | list[int], [1.5, 1], [1.5, 1.0]),
+        (dict[str, list[float]] | dict[str, list[int]], {"a": [BIG]}, {"a": [BIG]}),
+        (frozenset[float] | frozenset[int] | list[int], [BIG, BIG - 1], frozenset([BIG, BIG - 1])),
+        (set[float] | list[int] | Any, [1], {1.0}),
+        (datetime.timedelta | int, "P1W", datetime.timedelta(7)),
         (Annotated[int, "how many"] | str | list[int], "5", "5"),
     ],
 )
 def test_a_union_may_hold_any_types(hint: Any, value: Any, taken: Any) -> None:
-    """A value is read as the first type of a union that takes it as it is."""
+    """A value is read as the first type of a union that takes it as it is; no float takes what would be exact."""
     assert (read(hint, value), type(read(hint, value))) == (taken, type(taken))
+
+
+Less = NewType("Less", Annotated[set[int], pydantic.AfterValidator(lambda given: given - {1})])
+
+
+def test_what_a_validator_takes_away_is_not_lost() -> None:
+    """Only what becomes equal by being read is; a class that leaves out what it was given means to."""
+    assert read(Annotated[Less, annotated_types.Predicate(bool)], [1, 2]) == {2}
 
 
 def test_a_union_that_takes_nothing_says_what_its_last_type_says() -> None:
@@ -199,6 +228,16 @@ def test_a_default_that_cannot_be_copied_is_told() -> None:
     )
 
 
+class Kept(pydantic.BaseModel):
+    by: str = pydantic.Field(alias="By")
+    hidden: int = pydantic.Field(default=1, exclude=True)
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]  # as pydantic has it
+    @property
+    def both(self) -> str:
+        return self.by + self.by
+
+
 class Gone(enum.Enum):
     """A mark, as attrs has one."""
 
@@ -232,11 +271,36 @@ def test_a_mark_is_no_value(hint: Any, value: Any, held: bool) -> None:
         (2**70, 2**70),
         (object(), NODEFAULT),
         (float("nan"), NODEFAULT),
+        (Cat(lives=9), {"lives": 9}),
+        (Kept(By="b").both, "bb"),
+        ((Kept(By="b"),), [{"By": "b"}]),
+        (Kept(By="b", hidden=2), NODEFAULT),
+        (Kept.model_construct(by=5), NODEFAULT),
+        ({"a": pydantic.RootModel[float](float("nan"))}, NODEFAULT),
     ],
 )
 def test_a_value_is_written_as_json_where_it_can_be(value: object, told: Any) -> None:
-    """A value is written as JSON; a mark or NaN has no words in it."""
+    """A value is written as JSON; a mark, NaN and a model that would come back as another have no words in it."""
     assert plain(value) == told
+
+
+def test_a_model_that_is_none_warns_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    """Whether a default can be told is asked of it without a word to whoever runs the program."""
+    assert (plain(Kept.model_construct(By=5)), recwarn.list) == (NODEFAULT, [])
+
+
+Odd = NewType("Odd", Annotated[int, annotated_types.Predicate(lambda number: number % 2)])
+
+
+@pytest.mark.parametrize(
+    ("value", "why"), [(-1, "Expected `int` >= 0"), (4, "it does not pass <lambda>"), (9, "it does not pass")]
+)
+def test_what_is_noted_of_a_type_with_notes_holds_with_those(value: int, why: str) -> None:
+    """Limits and tests hold all together, wherever each is written."""
+    of = Annotated[Odd, msgspec.Meta(ge=0), annotated_types.Predicate(lambda number: number < 9)]
+    assert read(of, 5) == 5
+    with pytest.raises(msgspec.ValidationError, match=why):
+        read(of, value)
 
 
 def test_a_limit_that_does_not_suit_is_told() -> None:

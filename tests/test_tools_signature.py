@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 import annotated_types
 import attrs
 import msgspec
+import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec import Meta
@@ -161,6 +162,17 @@ def test_the_text_of_a_parameter_goes_before_that_of_its_class() -> None:
     )
 
 
+class Priced(pydantic.BaseModel):
+    amount: int = pydantic.Field(validation_alias="Amount", serialization_alias="Amount")
+    note: pydantic.SecretStr | None = None
+
+    model_config = pydantic.ConfigDict(validate_by_name=True)
+
+
+PRICED = Priced(amount=1)
+HIDDEN = Priced(amount=1, note=pydantic.SecretStr("s"))
+
+
 class Absent(enum.Enum):
     ABSENT = 0
 
@@ -174,11 +186,14 @@ def test_a_default_is_told_where_it_is_true() -> None:
         c: str = 5,  # type: ignore[assignment]
         d: tuple[int, int] = (1, 2),
         e: Size = Size.LARGE,
+        g: Priced | None = PRICED,
+        h: Priced = HIDDEN,
     ) -> Any:
         return a, b, c, d, e
 
     told = of_function(f, "f").schema["properties"]
-    assert [told[name].get("default", "untold") for name in told] == [None, "untold", "untold", [1, 2], 2]
+    defaults = [told[name].get("default", "untold") for name in told]
+    assert defaults == [None, "untold", "untold", [1, 2], 2, {"Amount": 1, "note": None}, "untold"]
     assert told["a"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
     assert (call(f, {"a": None}), call(f, {"a": 1, "d": [3, 4]})) == (
         (None, Absent.ABSENT, 5, (1, 2), Size.LARGE),
@@ -419,6 +434,18 @@ class Hatch:
         return n + self.opened
 
 
+class Door:
+    """A door."""
+
+    def __call__(self, n: int) -> int:
+        """Open it.
+
+        Args:
+            n: how far
+        """
+        return n
+
+
 @dataclasses.dataclass
 class Lid:
     size: int
@@ -429,9 +456,9 @@ class Lid:
 
 def test_a_callable_object_is_described_by_its_call() -> None:
     """Without that by its class, whose parameters are the constructor's; one that stands in for a function by that."""
-    told = [docstring(one) for one in (Hatch(1), Lid(1), functools.update_wrapper(Hatch(1), fetch))]
-    assert told == [("A hatch.", {}), ("", {}), ("Fetch it.", {"n": "how many"})]
-    assert (call(Hatch(1), {"n": 1}), call(Lid(1), {"n": 1})) == (2, 1)
+    told = [docstring(one) for one in (Door(), Hatch(1), Lid(1), functools.update_wrapper(Hatch(1), fetch))]
+    assert told == [("Open it.", {"n": "how far"}), ("A hatch.", {}), ("", {}), ("Fetch it.", {"n": "how many"})]
+    assert (call(Hatch(1), {"n": 1}), call(Lid(1), {"n": 1}), call(Door(), {"n": 1})) == (2, 1, 1)
 
 
 @pytest.mark.parametrize("function", [wait, AsyncDesk(), functools.partial(wait, 1)])
@@ -503,7 +530,9 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         strange,
-        "parameter a: its type has no schema: complex has no JSON Schema; use a dataclass, or a type of JSON",
+        "parameter a: its type has no schema: complex has no JSON Schema: it is no dataclass, TypedDict or NamedTuple, "
+        "and no class of attrs, msgspec or pydantic; make it one of these, or take what it is made of, and make it in "
+        "the tool",
     ),
     (
         waiting,

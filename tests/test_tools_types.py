@@ -105,6 +105,7 @@ class Many(enum.IntEnum):
 
 
 LEAP = datetime.date(2024, 2, 29)
+WEEK = datetime.timedelta(7)
 #: For each type: its schema, JSON that it takes and what becomes of it.
 CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (str, {"type": "string"}, "x", "x"),
@@ -143,7 +144,7 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"},
+            "propertyNames": {"pattern": "^(0|-?[1-9][0-9]*)$"},
         },
         {"5": "x"},
         {5: "x"},
@@ -154,8 +155,63 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {"-1.5e3": "x"},
         {-1500.0: "x"},
     ),
-    (dict[Size, Any], {"type": "object", "propertyNames": {"enum": ["3", "1"]}}, {"3": 1}, {Size.LARGE: 1}),
+    (
+        dict[Size, Any],
+        {"type": "object", "propertyNames": {"enum": ["3", "1"], "description": "How large."}},
+        {"3": 1},
+        {Size.LARGE: 1},
+    ),
     (dict[datetime.date, Any], {"type": "object", "propertyNames": {"format": "date"}}, {"2024-02-29": 1}, {LEAP: 1}),
+    (dict[Literal[Mood.UP], Any], {"type": "object", "propertyNames": {"enum": ["z"]}}, {"z": 2}, {Mood.UP: 2}),
+    (dict[Literal[1, "a"], Any], {"type": "object", "propertyNames": {"enum": ["1", "a"]}}, {"1": 2}, {1: 2}),
+    (
+        dict[int | str | None, Any],
+        {"type": "object", "propertyNames": {"anyOf": [{"pattern": "^(0|-?[1-9][0-9]*)$"}, {}]}},
+        {"a": 1},
+        {"a": 1},
+    ),
+    (
+        dict[datetime.date | uuid.UUID, Any],
+        {"type": "object", "propertyNames": {"anyOf": [{"format": "date"}, {"format": "uuid"}]}},
+        {"2024-02-29": 1},
+        {LEAP: 1},
+    ),
+    (
+        dict[datetime.timedelta, Any],
+        {"type": "object", "propertyNames": {"format": "day-time-duration"}},
+        {"P1W": 1},
+        {WEEK: 1},
+    ),
+    (
+        dict[Annotated[int, Meta(ge=1, le=9), "Which."], Any],
+        {
+            "type": "object",
+            "propertyNames": {
+                "description": "Which. a number from 1 on, a number up to 9",
+                "pattern": "^(0|-?[1-9][0-9]*)$",
+            },
+        },
+        {"5": 1},
+        {5: 1},
+    ),
+    (
+        Annotated[set[decimal.Decimal], Meta(max_length=2)],
+        {"type": "array", "items": {"type": "string", "format": "decimal"}, "uniqueItems": True, "maxItems": 2},
+        ["1", "2"],
+        {decimal.Decimal(1), decimal.Decimal(2)},
+    ),
+    (Literal[None, "x"] | None, {"anyOf": [{"enum": [None, "x"]}, {"type": "null"}]}, None, None),
+    (
+        list[Mixed] | None,
+        {
+            "anyOf": [
+                {"type": "array", "items": {"enum": [None, 0.5, "t", [1, 2], 2**70], "description": "Any values."}},
+                {"type": "null"},
+            ]
+        },
+        [None],
+        [Mixed.NONE],
+    ),
     (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}, None, None),  # noqa: UP045  people write it
     (int | str | None, {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}, "5", "5"),
     (Union[float, bool], {"anyOf": [{"type": "number"}, {"type": "boolean"}]}, True, True),  # noqa: UP007  so is this
@@ -198,7 +254,13 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         "09:30:00Z",
         datetime.time(9, 30, tzinfo=datetime.UTC),
     ),
-    (datetime.timedelta, {"type": "string", "format": "duration"}, "P1DT2H", datetime.timedelta(1, 7200)),
+    (
+        datetime.timedelta,
+        {"type": "string", "format": "day-time-duration"},
+        "P1DT2H",
+        datetime.timedelta(1, 7200),
+    ),
+    (datetime.timedelta, {"type": "string", "format": "day-time-duration"}, "-P1.5W", -datetime.timedelta(10.5)),
     (decimal.Decimal, {"type": "string", "format": "decimal"}, "1.10", decimal.Decimal("1.10")),
     (uuid.UUID, {"type": "string", "format": "uuid"}, str(uuid.UUID(int=1)), uuid.UUID(int=1)),
     (
@@ -283,7 +345,7 @@ CASES: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {
             "type": "object",
             "additionalProperties": {"type": "integer"},
-            "propertyNames": {"pattern": "^-?(0|[1-9][0-9]*)$"},
+            "propertyNames": {"pattern": "^(0|-?[1-9][0-9]*)$", "description": "a multiple of 2"},
         },
         {"4": 1},
         {4: 1},
@@ -423,21 +485,36 @@ class Nobody(enum.Enum):
     """Has no members."""
 
 
+class Half(enum.Enum):
+    HALF = 0.5
+
+
+class Either(enum.Enum):
+    ONE = 1
+    ALL = "all"
+
+
+Maybe = TypeAliasType("Maybe", Mixed | int)
+UNNAMED = "not each of its values has a name of its own in an object"
+UNREAD = "such a number can't be read from the names in an object"
+PLAIN = "take a plain one, and check it in the tool"
+NULL = "let no more than one be null in JSON"
 CONVERT = "take a type that JSON has, and convert it in the tool"
 NAMES = "check them in the tool"
 TWICE = "give one of them, and check the other in the tool"
 VALUES = "give it numbers or text for values"
 HASH = "take a list, or make the class frozen"
-OWN = "use a dataclass, or a type of JSON"
+OWN = "make it one of these, or take what it is made of, and make it in the tool"
+NONE = "has no JSON Schema: it is no dataclass, TypedDict or NamedTuple, and no class of attrs, msgspec or pydantic"
 
 
 @pytest.mark.parametrize(
     ("hint", "why", "remedy"),
     [
-        (Plain, "Plain has no JSON Schema", OWN),
-        (list[Plain], "Plain has no JSON Schema", OWN),
-        (type[int], "type has no JSON Schema", OWN),
-        (complex, "complex has no JSON Schema", OWN),
+        (Plain, f"Plain {NONE}", OWN),
+        (list[Plain], f"Plain {NONE}", OWN),
+        (type[int], f"type {NONE}", OWN),
+        (complex, f"complex {NONE}", OWN),
         (memoryview, "a value of memoryview can't be written as JSON", CONVERT),
         (msgspec.Raw, "a value of raw can't be written as JSON", CONVERT),
         (Sentinel, "Sentinel has no values, or some that JSON does not have", VALUES),
@@ -446,7 +523,7 @@ OWN = "use a dataclass, or a type of JSON"
         (frozenset[Pair], "a set can't hold what has no hash", HASH),
         (set[pydantic.BaseModel], "a set can't hold what has no hash", HASH),
         (Lost, "Lost: name 'Nowhere' is not defined", "define it where the class can see it"),
-        (list[Holder[Plain]], "Holder.held: Plain has no JSON Schema", OWN),
+        (list[Holder[Plain]], f"Holder.held: Plain {NONE}", OWN),
         (
             Pair | Holder[Literal[Sentinel.ABSENT]],
             "Holder.held: Literal has no values, or some that JSON does not have",
@@ -477,6 +554,20 @@ OWN = "use a dataclass, or a type of JSON"
         ),
         (dict[Point, int], "the names in an object are text or numbers", CONVERT),
         (dict[bool, int], "the names in an object are text or numbers", CONVERT),
+        (dict[Literal[1, "1"], int], UNNAMED, "take text, or whole numbers"),
+        (dict[Literal["a", None], int], UNNAMED, "take text, or whole numbers"),
+        (dict[Mixed, int], UNNAMED, "take text, or whole numbers"),
+        (dict[Half, int], UNNAMED, "take text, or whole numbers"),
+        (dict[Annotated[int, annotated_types.Predicate(bool)], int], UNREAD, PLAIN),
+        (dict[float | Annotated[int, Meta(ge=0)], int], UNREAD, PLAIN),
+        (dict[Literal[Size.LARGE], int], UNREAD, PLAIN),
+        (dict[Either, int], UNREAD, PLAIN),
+        (dict[str | Point, int], "the names in an object are text or numbers", CONVERT),
+        (set[Annotated[list[int], annotated_types.Predicate(bool)]], "a set can't hold what has no hash", HASH),
+        (set[dict[float, int]], "a set can't hold what has no hash", HASH),
+        (Mixed | None, "null would be Mixed.NONE and None at once", NULL),
+        (Annotated[Mixed, "Mixed."] | int | Literal[None, 2], "null would be Mixed.NONE and None at once", NULL),
+        (Maybe | None, "null would be Mixed.NONE and None at once", NULL),
         ("no type", "Type ''no type'' is not supported", CONVERT),
     ],
 )
@@ -486,3 +577,11 @@ def test_a_type_without_a_schema_is_told(hint: Any, why: str, remedy: str) -> No
     with pytest.raises(NoSchema) as caught:
         types.schema(types.shape(hint))
     assert (str(caught.value), caught.value.remedy) == (why, remedy)
+
+
+def test_a_type_that_names_things_is_told_as_ever_elsewhere() -> None:
+    """What pydantic says of a type stays whole where it is also that of the names in an object."""
+    types = Types()
+    upper = Annotated[str, pydantic.AfterValidator(str.upper)]
+    told = [types.schema(types.shape(hint)) for hint in (dict[upper, int], upper)]
+    assert told == [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "string"}]

@@ -17,11 +17,12 @@ from loopmachine.mcp.connection import Connection, connected
 from loopmachine.tools import Tool
 from loopmachine.tools.formats import FORMATS
 from loopmachine.tools.signature import Signature
-from loopmachine.tools.words import listed, quoted
+from loopmachine.tools.words import listed, near, quoted
 
 _BY_NAME: Constant = frozenset({"properties", "patternProperties", "$defs", "definitions"})  #: hold schemas by name
 _VALUES: Constant = frozenset({"enum", "const", "default", "examples", "required"})  #: hold no schemas
 _REMEDY: Constant = "choose others with names=[...], rename them with names={theirs: yours}, or give unchecked='skip'"
+_OPTIONS: Constant = frozenset({"effect", "needs_approval", "max_calls", "sequential", "timeout"})  #: those of Tool
 _logger = logging.getLogger("loopmachine")
 
 
@@ -42,7 +43,8 @@ async def mcp_tools(
     that was not entered, or a ClientSession in use, which stays open. A connection that is lost stays lost: the call
     that the server did not answer is ``unknown``, each after it is not sent and ``failed``; the run goes on.
     ``names``: the tools to take, by the server's names; a dict gives them names of your own. ``prefix`` goes before
-    each name. ``options`` are those of Tool, for all of them; ``attrs.evolve(tool, timeout=5)`` is for one.
+    each name. ``options`` are those of Tool, for all of them: effect, needs_approval, max_calls, sequential, timeout;
+    ``attrs.evolve(tool, timeout=5)`` is for one.
     ``trust_hints``: take a tool's ``effect`` from the server's readOnlyHint and idempotentHint, which may lie.
     ``unchecked``: what becomes of a tool whose name can't be, or whose schema has a keyword that can't be checked here:
     "refuse" them all, or "skip" it, with a warning in the log. A ``format`` that is not known, such as "int64", is no
@@ -51,12 +53,12 @@ async def mcp_tools(
     Raises ConnectionError for a server that can't be reached, TypeError or ValueError for what can't be meant, and
     InvalidTool, which lists all tools that can't be offered. Called by hand, a tool takes its arguments as one dict.
     """
-    faults = _faults(names, prefix, trust_hints, unchecked)
+    faults = [*_faults(names, prefix, trust_hints, unchecked), *map(_unknown, sorted(options.keys() - _OPTIONS))]
     if faults:
         raise TypeError("; ".join(faults))
+    Tool("tool", "", {"type": "object"}, _whole, **options)  # what is wrong with these is no tool's fault
     async with connected(server) as connection:
         chosen = _chosen(await connection.tools(), names)
-        Tool("tool", "", {"type": "object"}, connection.call, **options)  # what is wrong with these is no tool's fault
         made, refused = _made(connection, [(prefix + name, tool) for name, tool in chosen], trust_hints, options)
         if refused and unchecked == "refuse":
             raise InvalidTool("\n".join([f"the MCP server has tools that can't be offered; {_REMEDY}:", *refused]))
@@ -77,6 +79,11 @@ def _faults(names: Any, prefix: Any, trust_hints: Any, unchecked: Any) -> list[s
         f"unchecked must be 'refuse' or 'skip', not {unchecked!r}": unchecked in ("refuse", "skip"),
     }
     return [fault for fault, holds in right.items() if not holds]
+
+
+def _unknown(option: str) -> str:
+    known = ["names", "prefix", "trust_hints", "unchecked", *sorted(_OPTIONS)]
+    return f"mcp_tools has no option {quoted(option)}; its options: {listed(known)}{near(option, known)}"
 
 
 def _chosen(tools: list[types.Tool], names: Collection[str] | None) -> list[tuple[str, types.Tool]]:

@@ -14,6 +14,8 @@ from typing import Final as Constant
 import attrs
 from msgspec import NODEFAULT, Struct
 
+from loopmachine.tools.notes import NoSchema
+
 _FIXED: Constant = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo)
 _HOOKS: Constant = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
 _ATTRS: Constant = ("<attrs generated", attrs.make_class.__code__.co_filename)  #: where attrs has its methods from
@@ -87,7 +89,10 @@ def _holds_nothing(value: Any) -> bool:
 
 
 def members(hint: Any, names: Mapping[str, Any]) -> Iterator[Member]:
-    """The fields of a class, or of a generic one with its arguments, in order. Raises NameError for an unknown hint."""
+    """The fields of a class, or of a generic one with its arguments, in order.
+
+    Raises NameError for an unknown hint, and NoSchema for a constructor that does not say what it takes.
+    """
     cls = typing.get_origin(hint) or hint
     hints = _hints(hint, cls, names)
     if _is_typed_dict(cls):
@@ -99,21 +104,28 @@ def members(hint: Any, names: Mapping[str, Any]) -> Iterator[Member]:
         for name in cls._fields:
             yield Member(name, name, hints.get(name, Any), cls._field_defaults.get(name, NODEFAULT))
     else:
-        yield from _parameters(cls, hints)
+        yield from _parameters(cls, hints, names)
 
 
 #: The default of a name that may be left out of a TypedDict.
 _LEFT_OUT: Constant = object()
 
 
-def _parameters(cls: Any, hints: Mapping[str, Any]) -> Iterator[Member]:
-    """What the constructor of a class takes."""
+def _parameters(cls: Any, hints: Mapping[str, Any], names: Mapping[str, Any]) -> Iterator[Member]:
+    """What the constructor of a class takes; one that the class has written itself may take what is no field."""
     own = {one.alias: one for one in getattr(cls, "__attrs_attrs__", ())}
     hints = {alias: hints.get(one.name, one.type) for alias, one in own.items()} or hints
     encoded = dict(zip(*(getattr(cls, f"__struct_{one}__", ()) for one in ("fields", "encode_fields")), strict=True))
-    for name, parameter in inspect.signature(cls).parameters.items():
+    parameters = inspect.signature(cls).parameters
+    owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+    said = inspect.get_annotations(owner.__init__)
+    unknown = {name: said[name] for name in parameters if name in said and hints.get(name) is None}
+    hints = {**hints, **_seen_from(owner, unknown, names)}
+    for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise NoSchema(f"its constructor takes {str(parameter).partition(':')[0]}", "write out what it takes")
         if hints.get(name) is None:
-            raise NameError(f"its parameter {name} has no type hint")
+            raise NoSchema(f"its parameter {name} has no type hint", "write one")
         default = NODEFAULT if parameter.default is parameter.empty else _default(cls, name, parameter.default)
         yield Member(name, encoded.get(name, name), hints[name], default)
 
@@ -138,14 +150,14 @@ def _hints(hint: Any, cls: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     merged = _is_typed_dict(cls)  # what stands in a TypedDict holds the hints of its bases, which stay theirs
     found: dict[str, Any] = {}
     for base in reversed([*bound] if merged else cls.__mro__):
-        own, given = _own_hints(base, names), bound.get(base, {})
+        own, given = _seen_from(base, inspect.get_annotations(base), names), bound.get(base, {})
         found |= {name: _filled(one, given) for name, one in own.items() if not (merged and name in found)}
     return found
 
 
-def _own_hints(cls: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+def _seen_from(cls: Any, written: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
     """The hints that stand in a class itself; what is local to a function is known only to classes made in one."""
-    return resolved(inspect.get_annotations(cls), cls, names if "<locals>" in cls.__qualname__ else {})
+    return resolved(written, cls, names if "<locals>" in cls.__qualname__ else {})
 
 
 def resolved(written: Mapping[str, Any], holder: Any, names: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
 _ZONE = r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 _MANY = r"[0-9]+(?:\.[0-9]+)?"
-_TIME = rf"T(?=[0-9])(?:{_MANY}H)?(?:{_MANY}M)?(?:{_MANY}S)?"
+_DAYS_AND_TIME = rf"(?:{_MANY}D)?(?:T(?=[0-9])(?:{_MANY}H)?(?:{_MANY}M)?(?:{_MANY}S)?)?"
 _LETTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"  # of a URI, in every part of it
 _PART = rf"(?:{_LETTER}|[:@])"
 
@@ -64,8 +64,12 @@ FORMATS: Constant[dict[str, tuple[Callable[[str], object], str]]] = {
     "time": (_whole(_CLOCK + _ZONE), "a time with its zone, such as 09:30:00Z"),
     "partial-time": (_whole(_CLOCK), "a time without a zone, such as 09:30:00"),
     "duration": (
-        _whole(rf"[+-]?P(?=[0-9T])(?:{_MANY}W|(?:{_MANY}Y)?(?:{_MANY}M)?(?:{_MANY}D)?(?:{_TIME})?)"),
+        _whole(rf"[+-]?P(?=[0-9T])(?:{_MANY}W|(?:{_MANY}Y)?(?:{_MANY}M)?{_DAYS_AND_TIME})"),
         "a duration such as P1DT12H",
+    ),
+    "day-time-duration": (
+        _whole(rf"(?!.*\.[0-9]+[A-Z].)[+-]?P(?=[0-9T])(?:{_MANY}W|{_DAYS_AND_TIME})"),  # a fraction comes last
+        "a duration such as P2W or P1DT12H, without years and months, which have no fixed length,",
     ),
     "uuid": (
         _whole(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"),

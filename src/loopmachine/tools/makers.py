@@ -6,9 +6,12 @@ and msgspec makes the same of it, that is left to msgspec.
 
 from __future__ import annotations
 
+import datetime
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
@@ -19,7 +22,8 @@ from loopmachine.tools.classes import runs_nothing
 from loopmachine.tools.nodes import Examination, Node
 from loopmachine.tools.notes import named
 from loopmachine.tools.reading import identity
-from loopmachine.tools.standins import convert
+from loopmachine.tools.standins import StandIn, convert
+from loopmachine.tools.words import show
 
 
 class Field(Struct, frozen=True):
@@ -98,7 +102,10 @@ def _reads_alike(hint: Any, fields: Sequence[Field]) -> bool:
 
 
 class Forms(Struct, frozen=True):
-    """A union: a value is read as the first of its types that takes it unchanged, 1.0 not made 1."""
+    """A union: a value is read as the first of its types that takes it unchanged, 1.0 not made 1.
+
+    A ``float`` takes 1 unchanged, but only after all types that take whole numbers: it would round them.
+    """
 
     shapes: list[Any]
     nodes: list[Node] = []  #: of the shapes, put in when all schemas are known, and before any thread reads a value
@@ -131,6 +138,16 @@ class Values(Struct, frozen=True):
     def read(self, value: Any, look: Examination) -> Any:
         """The member of a value."""
         return self.members[identity(value)]
+
+
+class Duration(Struct, frozen=True):
+    """A ``timedelta``, of which msgspec reads no weeks."""
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """The time that a duration takes. Raises ValueError for one out of range."""
+        weeks = re.fullmatch(r"([+-]?P)([0-9.]+)W", value)
+        days = f"{weeks[1]}{7 * Decimal(weeks[2]):f}D" if weeks else value
+        return convert(days, datetime.timedelta, look)
 
 
 class Alias(Struct):
@@ -170,18 +187,39 @@ def details(error: BaseException) -> list[tuple[tuple[str | int, ...], Any, str]
 
 
 class Tested(Struct, frozen=True):
-    """A type whose values must pass tests that are no limits."""
+    """A type whose values must pass tests that are no limits, and must hold all that was given."""
 
     shape: Any
-    tests: list[Callable[[Any], object]]
+    tests: list[Callable[[Any], object]] = []
 
     def read(self, value: Any, look: Examination) -> Any:
-        """The value. Raises ValueError for one that does not pass."""
-        made = convert(value, self.shape, look)
+        """The value. Raises ValueError for one that does not pass, or that lost what became equal by being read."""
+        made, shape = convert(value, self.shape, look), unlimited(self.shape)
+        if isinstance(made, dict | set | frozenset) and len(made) < len(value) and not isinstance(shape, StandIn):
+            raise ValueError(_twins(value, shape, look))
         for test in self.tests:
             if not test(made):
                 raise ValueError(f"it does not pass {named(test)}")
         return made
+
+
+def unlimited(shape: Any) -> Any:
+    """A shape without what is noted of it, such as how many items it must have."""
+    return shape.__origin__ if typing.get_origin(shape) is Annotated else shape
+
+
+def _twins(value: Any, shape: Any, look: Examination) -> str:
+    """Which two names of an object, or items of a list, are the same once they are read."""
+    given = [*value]
+    parts = [{name: value[name]} for name in given] if isinstance(value, dict) else [[item] for item in given]
+    read = [next(iter(convert(part, shape, look))) for part in parts]
+    firsts = {one: place for place, one in reversed([*enumerate(read)])}
+    second = next(place for place, one in enumerate(read) if firsts[one] != place)
+    first, again = (given[place] for place in (firsts[read[second]], second))
+    if not isinstance(value, dict):
+        return f"{show(first)} and {show(again)} are the same where a list without doubles is wanted"
+    both = f"{show(first)}, for {show(value[first])}, and {show(again)}, for {show(value[again])}"
+    return f"the names {both}, are the same; give one"
 
 
 def either(hints: Iterable[Any]) -> Any:

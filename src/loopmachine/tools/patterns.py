@@ -103,7 +103,7 @@ class _Machine(Struct):
             return number
         if code is _constants.SUBPATTERN:
             _, more, fewer, inner = argument
-            return self.sequence(inner, (flags | more) & ~fewer, to)
+            return self.sequence(inner, _compiler._combine_flags(flags, more, fewer), to)
         if code is _constants.BRANCH:
             return self.split([self.sequence(inner, flags, to) for inner in argument[1]])
         if code in _REPEATS:

@@ -10,15 +10,26 @@ from typing import Annotated, Any, Union
 from typing import Final as Constant
 
 import msgspec
+from msgspec import Struct
 
 from loopmachine.tools.faults import Fault
 from loopmachine.tools.makers import Alias, Forms, Model, Record, Tested, details
 from loopmachine.tools.nodes import Examination
-from loopmachine.tools.standins import convert
+from loopmachine.tools.standins import StandIn, convert
 from loopmachine.tools.words import cut, printable, said_by, show
 
 _PLACE: Constant = r"(?s)(.*) - at `(?:key` in `)?\$([^`]*)`"
 _MOST: Constant = 400  #: characters of what a class says
+
+
+class Name(Struct, frozen=True):
+    """A name in an object, which may be read as a number."""
+
+    shape: Any
+
+    def read(self, value: Any, look: Examination) -> Any:
+        """What the name is read as."""
+        return convert({value: None}, dict[self.shape, None], look)  # type: ignore[name-defined]  # a type made at run time
 
 
 def refusal(error: Exception) -> str:
@@ -67,7 +78,8 @@ def _whole(shape: Any, value: Any, path: tuple[str | int, ...], error: Exception
         for steps, part, said in details(error):
             yield Fault((*path, *_along(value, steps)), f"{show(part)} is refused: {_short(said)}")
     else:
-        yield Fault(path, f"{show(value)} is refused: {_told(error)[0]}")
+        what = "the name " if isinstance(getattr(shape, "kind", None), Name) else ""
+        yield Fault(path, f"{what}{show(value)} is refused: {_told(error)[0]}")
 
 
 def _along(value: Any, steps: Iterable[str | int]) -> Iterator[str | int]:
@@ -105,6 +117,8 @@ def _parts(shape: Any, value: Any, *, faulty: bool = False) -> Iterator[tuple[st
 
 def _items(inner: tuple[Any, ...], value: Any) -> Iterator[tuple[str | int, Any, Any]]:
     if isinstance(value, dict):
+        of_name = StandIn("Name", Name(inner[0]))
+        yield from ((name, of_name, name) for name in value)
         yield from ((name, inner[1], part) for name, part in value.items())
     else:
         fixed = len(inner) == len(value) and Ellipsis not in inner

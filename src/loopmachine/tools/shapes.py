@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from enum import Enum
 from typing import Annotated, Any, Literal, TypeVar, Union
 from typing import Final as Constant
@@ -21,6 +22,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec import inspect as mi
 
 from loopmachine.tools.classes import (
+    Member,
     fresh,
     is_listed,
     is_model,
@@ -29,7 +31,7 @@ from loopmachine.tools.classes import (
     meaning,
     members,
 )
-from loopmachine.tools.makers import Alias, Field, Forms, Model, Record, Tested, Values, either
+from loopmachine.tools.makers import Alias, Duration, Field, Forms, Model, Record, Tested, Values, either, unlimited
 from loopmachine.tools.notes import NoSchema, flat, is_pydantics, limits, predicates
 from loopmachine.tools.reading import identity
 from loopmachine.tools.standins import StandIn
@@ -45,6 +47,9 @@ _KINDS: Constant[dict[type[mi.Type], list[Any]]] = {
     mi.FloatType: [float],
     mi.DictType: [dict],
 }
+#: Types whose values are as different as what is written for them.
+_EXACT: Constant = (mi.StrType, mi.IntType, mi.DateType, mi.LiteralType, mi.EnumType)
+_DURATION: Constant = StandIn("timedelta", Duration())
 _WRITTEN: Constant[dict[type, list[Any]]] = {type(None): [None], bool: [bool], int: [int, float]}
 
 
@@ -100,12 +105,15 @@ class Shapes(Struct):
         if any(map(is_pydantics, notes)):
             return self._model(hint)
         shape = self.of(typing.get_args(hint)[0])
+        inner = getattr(shape, "kind", None)
+        tests = [test for note in notes for test in predicates(note)]
+        if isinstance(inner, Tested):  # limits are for what is tested
+            shape, tests = inner.shape, [*inner.tests, *tests]
         told = [meta for note in notes for meta in limits(note)]
         if any("pattern" in (meta.extra_json_schema or {}) for meta in told):
             mi.type_info(Annotated[shape, msgspec.Meta(pattern="")])  # raises for what is no text
-        tests = [test for note in notes for test in predicates(note)]
         noted = _in_digits(Annotated[(shape, *told)]) if told else shape
-        return StandIn("Tested", Tested(noted, tests)) if tests else noted
+        return StandIn("Tested", Tested(noted, tests)) if tests or isinstance(inner, Tested) else noted
 
     def _class(self, hint: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
         if is_model(cls):
@@ -114,9 +122,13 @@ class Shapes(Struct):
             return _values(cls, [member.value for member in cls], list(cls))
         if is_record(cls):
             return self._record(hint, cls)
+        if cls is datetime.timedelta:
+            return _DURATION
         if cls is object:
             return Any
-        return cls[tuple(self.of(one) for one in parts)] if parts else hint
+        made = cls[tuple(self.of(one) for one in parts)] if parts else hint
+        collects = isinstance(cls, type) and issubclass(cls, Mapping | Set)
+        return StandIn("Tested", Tested(made)) if collects and _may_lose(mi.type_info(made)) else made
 
     def _model(self, cls: Any) -> Any:
         if cls not in self._made:
@@ -136,10 +148,8 @@ class Shapes(Struct):
         settings = getattr(cls, "__struct_config__", None)
         if settings is not None and settings.tag_field is not None:
             yield Field("", settings.tag_field, self.of(Literal[settings.tag]), NODEFAULT)
-        try:
-            found = list(members(hint, self.names))
-        except NameError as error:
-            raise NoSchema(f"{cls.__name__}: {error}", "define it where the class can see it") from error
+        with within(cls.__name__):
+            found = _members(hint, self.names)
         for one in found:
             with within(f"{cls.__name__}.{one.name}"):
                 yield Field(one.argument, one.name, self.field(one.hint, one.default), one.default, _anew(one.default))
@@ -156,10 +166,77 @@ class Shapes(Struct):
         return _values(hint, [one.value if isinstance(one, Enum) else one for one in parts], parts)
 
     def _union(self, shapes: list[Any]) -> Any:
+        nulls = {id(one): f"{one}" for shape in shapes for one in _nulls(shape)}
+        if len(nulls) > 1:
+            raise NoSchema(
+                f"null would be {' and '.join(nulls.values())} at once", "let no more than one be null in JSON"
+            )
         if _is_told_apart(shapes):
             return either(shapes)
-        self.unions.append(Forms(shapes))
+        self.unions.append(Forms(_exact_first(shapes)))
         return StandIn("Union", self.unions[-1])
+
+
+def _held(shape: Any, *, deep: bool = False) -> list[Any]:
+    """What a shape may be read as, out of notes, names and unions; ``deep``: and what its parts may be."""
+    found: dict[int, Any] = {}
+    open_ones = [shape]
+    while open_ones:
+        one = open_ones.pop()
+        if id(one) not in found:
+            found[id(one)] = one
+            kind = getattr(one, "kind", None)
+            open_ones += [*getattr(kind, "shapes", ()), *([kind.shape] if isinstance(kind, Alias | Tested) else [])]
+            if deep or typing.get_origin(one) in (Annotated, Union, types.UnionType):
+                open_ones += typing.get_args(one)
+    return [*found.values()]
+
+
+def _nulls(shape: Any) -> Iterator[Any]:
+    """What null is read as."""
+    for one in _held(shape):
+        kind = getattr(one, "kind", None)
+        if isinstance(kind, Values):
+            yield from [member for value, member in kind.members.items() if value == identity(None)]
+        elif one is types.NoneType or (typing.get_origin(one) is Literal and None in typing.get_args(one)):
+            yield None
+
+
+def _exact_first(shapes: list[Any]) -> list[Any]:
+    """The shapes; those that round whole numbers, ``float`` and collections of it, after others of their sort."""
+    sorts = [_sort(shape) for shape in shapes]
+
+    def rounds(shape: Any) -> bool:
+        return any(one is float for one in _held(shape, deep=_sort(shape) is not None))
+
+    alike = {sort: iter(sorted((one for one in shapes if _sort(one) is sort), key=rounds)) for sort in sorts}
+    return [next(alike[sort]) for sort in sorts]
+
+
+def _sort(shape: Any) -> Any:
+    """The class of a collection, and Any: what takes values that others take too, and makes something else of them."""
+    kind = getattr(shape, "kind", None)
+    origin = typing.get_origin(unlimited(kind.shape if isinstance(kind, Tested) else shape))
+    return origin if isinstance(origin, type) and issubclass(origin, Iterable) else Any if shape is Any else None
+
+
+def _may_lose(info: mi.Type) -> bool:
+    """Whether two names of an object, or two items of a list, may be one in what is read of it."""
+    if isinstance(info, mi.DictType):
+        return not isinstance(bare(info.key_type), (*_EXACT, mi.AnyType))
+    return isinstance(info, mi.SetType | mi.FrozenSetType) and not isinstance(bare(info.item_type), _EXACT)
+
+
+def bare(info: mi.Type) -> mi.Type:
+    """A type without what is noted of it."""
+    return info.type if isinstance(info, mi.Metadata) else info
+
+
+def _members(hint: Any, names: Mapping[str, Any]) -> list[Member]:
+    try:
+        return list(members(hint, names))
+    except NameError as error:
+        raise NoSchema(str(error), "define it where the class can see it") from error
 
 
 def _in_digits(noted: Any) -> Any:
@@ -167,7 +244,7 @@ def _in_digits(noted: Any) -> Any:
     metas: tuple[msgspec.Meta, ...] = noted.__metadata__
     if any(meta.multiple_of is not None for meta in metas):
         info = mi.type_info(noted)  # raises for what is no number
-        if isinstance(info.type if isinstance(info, mi.Metadata) else info, mi.FloatType):
+        if isinstance(bare(info), mi.FloatType):
             metas = tuple(map(_multiple_in_schema, metas))
     said = [keyword for meta in metas for keyword in meta.extra_json_schema or ()]
     for keyword in ("pattern", "multipleOf"):
@@ -235,9 +312,19 @@ def _values(hint: Any, values: Iterable[Any], members: Iterable[Any]) -> Any:
 def plain(value: Any) -> Any:
     """A value as JSON; NODEFAULT where it is none, such as a sentinel or NaN."""
     try:
-        return json.loads(json.dumps(msgspec.to_builtins(value, str_keys=True), allow_nan=False))
+        written = msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+        return json.loads(json.dumps(written, allow_nan=False))
     except Exception:  # a user's object may raise anything; it is then no default to tell
         return NODEFAULT
+
+
+def _dumped(value: Any) -> Any:
+    """A pydantic model as it would be given, by its aliases. Raises ValueError for one that would not come back so."""
+    model = type(value)
+    written = value.model_dump(mode="json", by_alias=True, round_trip=True, warnings="error")
+    if model.model_validate_json(json.dumps(written)) != value:
+        raise ValueError
+    return written
 
 
 def holds(shape: Any, value: Any) -> bool:

@@ -128,7 +128,7 @@ def docstring(function: Any) -> tuple[str, dict[str, str]]:
     called = type(own).__call__
     if not inspect.isfunction(called) or "__doc__" in getattr(own, "__dict__", {}):
         return parsed(inspect.getdoc(own))
-    said = called.__doc__
+    said = inspect.cleandoc(called.__doc__ or "")
     return parsed(said) if said else (parsed(written(type(own)))[0], {})
 
 

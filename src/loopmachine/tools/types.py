@@ -2,7 +2,8 @@
 
 Unlike msgspec's own schemas: values keep the order of the source, names that are not known are refused (msgspec
 would drop them without a word), a ``datetime`` and a ``time`` have a zone unless the hint says that they have none
-(``Meta(tz=False)``, ``Timezone(None)``, pydantic's ``NaiveDatetime``), and an enum has its type.
+(``Meta(tz=False)``, ``Timezone(None)``, pydantic's ``NaiveDatetime``), a ``timedelta`` takes weeks, and an enum has its
+type.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Final as Constant
 from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
-from loopmachine.tools.compiling import Compiler, compiled
-from loopmachine.tools.makers import Alias, Forms, Model, Record, Tested, Values
+from loopmachine.tools.compiling import LIMITS, Compiler, compiled
+from loopmachine.tools.makers import Alias, Duration, Forms, Model, Record, Tested, Values, unlimited
 from loopmachine.tools.modelling import branches, closed, described, renamed
 from loopmachine.tools.nodes import Node, accepts
 from loopmachine.tools.notes import NoSchema
-from loopmachine.tools.shapes import Shapes, as_set, holds, plain, within
+from loopmachine.tools.shapes import Shapes, as_set, bare, holds, plain, within
 from loopmachine.tools.standins import StandIn
 from loopmachine.tools.texts import parsed, written
 
@@ -37,7 +38,6 @@ _LEAVES: Constant[dict[type[mi.Type], Schema]] = {
     mi.BytesType: {"type": "string", "contentEncoding": "base64"},
     mi.ByteArrayType: {"type": "string", "contentEncoding": "base64"},
     mi.DateType: {"type": "string", "format": "date"},
-    mi.TimeDeltaType: {"type": "string", "format": "duration"},
     mi.UUIDType: {"type": "string", "format": "uuid"},
     mi.DecimalType: {"type": "string", "format": "decimal"},
 }
@@ -63,8 +63,11 @@ _TYPE_NAMES: Constant = {
     list: "array",
 }
 _DEFS: Constant = "#/$defs/"
-_WHOLE_NAME: Constant = "^-?(0|[1-9][0-9]*)$"
-_NUMBER_NAME: Constant = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+#: How numbers are written that are names in an object; each whole one in one way.
+_NAMES: Constant = {
+    "integer": "^(0|-?[1-9][0-9]*)$",
+    "number": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
+}
 
 
 class Types:
@@ -141,6 +144,8 @@ class Types:
 
     def _custom(self, cls: Any) -> Schema:
         kind = cls.kind if isinstance(cls, StandIn) else None
+        if isinstance(kind, Duration):
+            return {"type": "string", "format": "day-time-duration"}
         if isinstance(kind, Record):
             return self._referred(kind, kind.cls.__name__, lambda: self._record(kind))
         if isinstance(kind, Alias):
@@ -153,7 +158,11 @@ class Types:
             return _enum(kind.values, kind.hint)
         if isinstance(kind, Model):
             return self._model(kind)
-        raise NoSchema(f"{getattr(cls, '__name__', cls)} has no JSON Schema", "use a dataclass, or a type of JSON")
+        raise NoSchema(
+            f"{getattr(cls, '__name__', cls)} has no JSON Schema: it is no dataclass, TypedDict or NamedTuple, "
+            "and no class of attrs, msgspec or pydantic",
+            "make it one of these, or take what it is made of, and make it in the tool",
+        )
 
     def _collection(self, info: mi.CollectionType) -> Schema:
         unique = isinstance(info, mi.SetType | mi.FrozenSetType)
@@ -163,7 +172,7 @@ class Types:
         return _limited(schema, info)
 
     def _dict(self, info: mi.DictType) -> Schema:
-        names, values = _names(self._of(info.key_type)), self._of(info.value_type)
+        names, values = _names(self._of(info.key_type), _is_read_as_text(info.key_type)), self._of(info.value_type)
         schema: Schema = {"type": "object", **({"additionalProperties": values} if values else {})}
         return _limited(schema | ({"propertyNames": names} if names else {}), info)
 
@@ -209,7 +218,8 @@ class Types:
                 fields[one.name] = self.told(one.shape, texts.get(one.argument, ""), one.default)
         required = [one.name for one in record.fields if one.required]
         if record.listed:
-            return _row(list(fields.values()), len(required))
+            places = [{"title": name} | told for name, told in fields.items()]
+            return _row(places, len(required)) | description
         return {
             "type": "object",
             **description,
@@ -244,20 +254,37 @@ def _limited(schema: Schema, info: mi.Type) -> Schema:
 
 def _unhashable(info: mi.Type) -> bool:
     held = info.cls.kind if isinstance(info, mi.CustomType) and isinstance(info.cls, StandIn) else None
+    if isinstance(held, Tested):
+        return _unhashable(mi.type_info(unlimited(held.shape)))
     return isinstance(info, mi.ListType | mi.SetType | mi.DictType) or getattr(held, "cls", int).__hash__ is None
 
 
-def _names(schema: Schema) -> Schema:
-    """The schema of the names in an object; those that are no text are read from it."""
-    kind = schema.pop("type", None)
-    if kind == "number" and "multipleOf" in schema:
-        raise NoSchema("multiples can't be told of the names in an object", "check them in the tool")
-    if kind in ("integer", "number"):
-        patterns = {"integer": _WHOLE_NAME, "number": _NUMBER_NAME}
-        return {"enum": [str(one) for one in schema["enum"]]} if "enum" in schema else {"pattern": patterns[kind]}
+def _is_read_as_text(info: mi.Type) -> bool:
+    """Whether a name in an object stays text when it is read; from what msgspec knows it reads numbers too."""
+    return isinstance(bare(info), mi.CustomType)
+
+
+def _names(schema: Schema, as_text: bool) -> Schema:
+    """The schema of the names in an object; those that are no text are read from it, unless they stay text."""
+    if "anyOf" in schema:  # no name is null
+        return schema | {"anyOf": [_names(one, as_text) for one in schema["anyOf"] if one.get("type") != "null"]}
+    schema = dict(schema)  # that of a model is not made anew
+    kind, values = schema.pop("type", None), schema.pop("enum", [])
+    written = [str(one) for one in values if type(one) in (str, int)]
+    if len({*written}) < len(values):
+        raise NoSchema("not each of its values has a name of its own in an object", "take text, or whole numbers")
     if kind in ("array", "object", "boolean", "null") or "$ref" in schema:
         raise NoSchema("the names in an object are text or numbers")
-    return schema
+    if as_text and (kind in _NAMES or int in map(type, values)):
+        why = "such a number can't be read from the names in an object"
+        raise NoSchema(why, "take a plain one, and check it in the tool")
+    if kind not in _NAMES or values:
+        return ({"enum": written} if values else {}) | schema
+    if kind == "number" and "multipleOf" in schema:
+        raise NoSchema("multiples can't be told of the names in an object", "check them in the tool")
+    limits = [LIMITS[key][2].format(schema.pop(key)) for key in LIMITS if key in schema]
+    told = f"{schema.get('description', '')} {', '.join(limits)}".strip()  # of what is text, limits are but words
+    return schema | {"pattern": _NAMES[kind]} | ({"description": told} if told else {})
 
 
 def _row(places: list[Schema], least: int) -> Schema:
