@@ -229,11 +229,12 @@ def test_only_usage_can_be_told() -> None:
 # --- step by step -----------------------------------------------------------------------------------------------
 
 
-def standing(end: Any = "Ada", **options: Any) -> Loop:
-    """A loop that waits for the results of one or two calls of a tool that spends."""
-    loop = Loop("go", tools=[asking(THREADS, end, **options)], at=0.0)
+def standing(end: Any = "Ada", budget: Budget | None = None, **options: Any) -> Loop:
+    """A loop that waits for the results of one or two calls of a tool that spends; the model itself was free."""
+    loop = Loop("go", tools=[asking(THREADS, end, **options)], budget=budget, at=0.0)
     loop.send(CancelPolled(False, at=0.0))
-    loop.replied(calls(call("c1", "ask"), call("c2", "ask")), at=0.0)
+    free = {"usage": {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}}
+    loop.replied(calls(call("c1", "ask"), call("c2", "ask")) | free, at=0.0)
     loop.send(CancelPolled(False, at=0.0))
     loop.send(CancelPolled(False, at=0.0))
     return loop
@@ -307,6 +308,45 @@ def test_what_a_lost_call_told_is_counted_once_when_its_result_is_found() -> Non
     before = loop._spend().cost_usd
     loop.send(resolved(word(first, result=brought), at=1.0))
     assert (before, loop.snapshot.cost_usd, loop._spend().cost_usd) == (2.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize("found", ["unknown", "another result", "rerun"])
+def test_what_a_lost_call_spent_is_spent_when_somebody_says_what_became_of_it(found: str) -> None:
+    """Where no result tells it; the budget knows before anything is started again."""
+    loop = standing(budget=Budget(max_cost_usd=1.0))
+    first, second = asked(loop), asked(loop, 1)
+    loop.perform(first)
+    loop.send(CallReturned(result(second), Usage(input_tokens=1, output_tokens=1, cost_usd=0.0), at=1.0))
+    loop.send(CallLost(first.step, first.place, at=1.0))
+    before = loop.snapshot.cost_usd
+    said = {"another result": {"result": CallResult.of(first, "ok", "found")}, "rerun": {"rerun": True}}
+    loop.send(resolved(word(first, **said.get(found, {})), at=1.0))
+    told = loop.snapshot.cost_usd, loop.snapshot.events[-1].usage, loop._spend().cost_usd
+    while not loop.finished:
+        loop.send(CancelPolled(False, at=1.0))
+    broke = [broken(move) for move in moves(TOOL_LOOP, loop._start, loop.snapshot.events)]
+    assert (before, told, loop.result().status, broke) == (0.0, (1.0, TWICE, 1.0), "cost_budget", [{}] * len(broke))
+
+
+def interrupted(ctx: Context) -> None:
+    """Somebody ends the program."""
+    raise KeyboardInterrupt
+
+
+def test_what_a_call_spent_that_brought_no_result_is_spent_when_it_is_lost() -> None:
+    """No result will tell it; what is told twice is counted once."""
+    loop = standing(interrupted, Budget(max_cost_usd=1.0))
+    first, second = asked(loop), asked(loop, 1)
+    for one in (first, second):
+        with pytest.raises(KeyboardInterrupt):
+            loop.perform(one)
+    loop.send(CallLost(first.step, first.place, at=1.0))
+    told = loop.snapshot.cost_usd, loop.snapshot.events[-1].usage
+    loop.send(CallLost(second.step, second.place, SPENT, at=1.0))
+    broke = [broken(move) for move in moves(TOOL_LOOP, loop._start, loop.snapshot.events)]
+    again = Loop.from_json(loop.to_json(), tools=[asking(THREADS, "Ada")])
+    assert (told, loop.snapshot.cost_usd, loop._spend().cost_usd) == ((1.0, TWICE), 1.5, 1.5)
+    assert (again.snapshot == loop.snapshot, broke) == (True, [{}] * len(broke))
 
 
 def test_one_call_does_not_pay_for_another() -> None:

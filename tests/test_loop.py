@@ -43,13 +43,17 @@ from loopmachine import (
     Policy,
     Resolution,
     Row,
+    State,
     Turn,
     Usage,
+    guards,
     notices,
     replay,
+    requests,
     run,
     run_async,
     tool,
+    updates,
 )
 from loopmachine.errors import ReplayDiverged, UnexpectedEvent
 from loopmachine.events import (
@@ -549,6 +553,10 @@ def test_a_loop_refuses_what_it_cannot_be_made_of(options: dict[str, Any], error
     assert str(caught.value) == says
 
 
+async def awaited(*told: Any) -> None:
+    """Says nothing, to whoever awaits it."""
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -564,6 +572,10 @@ def test_a_loop_refuses_what_it_cannot_be_made_of(options: dict[str, Any], error
         ("price", 5),
         ("cancel", 5),
         ("definition", 5),
+        ("at", 10**400),
+        pytest.param("at", 10**5000, id="at endless"),
+        ("cancel", awaited),
+        ("price", awaited),
     ],
 )
 def test_a_loop_names_what_it_cannot_be_made_of(name: str, value: Any) -> None:
@@ -875,6 +887,11 @@ def test_an_error_that_cannot_be_printed_is_a_failure_of_the_model_like_any_othe
     assert loop.snapshot.failure.code == "Mute"
 
 
+def mutely(usage: Usage) -> float:
+    """Knows nothing, and can't say so."""
+    raise Mute
+
+
 @pytest.mark.parametrize(
     ("price", "cost", "missing", "warning"),
     [
@@ -891,6 +908,7 @@ def test_an_error_that_cannot_be_printed_is_a_failure_of_the_model_like_any_othe
         (lambda usage: -1.0, 0.0, 1, "ValueError: Usage: cost_usd must be a finite number from 0 on or None, not -1.0"),
         (lambda usage: "1", 0.0, 1, "ValueError: Usage: cost_usd must be a finite number from 0 on or None, not '1'"),
         (lambda usage: {}[usage.model], 0.0, 1, "KeyError: 'm1'"),
+        (mutely, 0.0, 1, "Mute: "),
     ],
 )
 def test_a_price_that_is_not_known_is_never_zero(
@@ -933,8 +951,8 @@ def test_what_the_tools_and_the_wire_warn_of_is_told_through_the_loop() -> None:
     assert toolbox.calls(asked, 1, ())[0].needs_approval is True
     assert told == [
         notices.Warning(
-            "history: what came over 'anthropic' is sent over 'plain' as text and calls; "
-            "what only the first understands, such as thinking and signatures, is left out"
+            "history: what came over 'anthropic' is sent over 'plain' without what that has no place for, "
+            "such as thinking and signatures"
         ),
         notices.Warning("needs_approval of send raised ValueError: who knows; the call waits for approval"),
     ]
@@ -1280,6 +1298,28 @@ def test_a_record_that_does_not_fit_names_the_first_event_that_differs(
     assert caught.value.place == place
     assert head.startswith(f"event {place}, {event}, does not fit: the record has the rows ")
     assert (expected in head, got in tail) == (True, True), str(caught.value)
+
+
+def test_a_run_that_waits_for_a_review_is_not_answered_without_it() -> None:
+    """The last row bears the same number in a definition that leads elsewhere; older records do not say where to."""
+    review = State("awaiting_review", "A person reads it.", requests.poll_now)
+    reads = [Row(CancelPolled, "finished_answered", None, updates.append_final), Row(Resumed, "awaiting_review")]
+    row = Row(None, review.name, guards.turn_final)
+    reviewed = TOOL_LOOP.with_state(review, reads).with_row("validating", row, at=8)
+    loop = Loop("go", definition=reviewed, at=0.0)
+    loop.send(CancelPolled(False, at=1.0))
+    loop.replied(DONE, at=2.0)
+    loop.send(CancelPolled(False, at=3.0))
+    with pytest.raises(ReplayDiverged) as caught:
+        Loop.from_json(loop.to_json())
+    assert str(caught.value) == (
+        "event 2, CancelPolled, does not fit: "
+        "the record has the state awaiting_review, this definition gives the state finished_answered"
+    )
+    assert Loop.from_json(loop.to_json(), definition=reviewed).snapshot == loop.snapshot
+    older = json.loads(loop.to_json())
+    del older["state"]
+    assert Loop.from_json(json.dumps(older), definition=reviewed).snapshot == loop.snapshot
 
 
 def test_a_record_diverges_where_the_definition_has_another_rule() -> None:

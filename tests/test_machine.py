@@ -580,6 +580,78 @@ def test_a_state_that_asks_what_is_no_request_is_named() -> None:
         outstanding(asking(silent), Passage(state="waiting"))
 
 
+def test_a_state_that_asks_something_else_is_named() -> None:
+    """By the next event at the latest."""
+    worded = asking(lambda snapshot: ("please pay",))
+    after, asked = engine(worded).take(Passage(state="locked"), Coin(2), (AskCoin(2),))
+    said = r"^waiting: its asks must return the requests, a tuple, not \('please pay',\)$"
+    with pytest.raises(TypeError, match=said):
+        engine(worded).take(after, Coin(2), asked)
+    with pytest.raises(TypeError, match=said):
+        outstanding(worded, after)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "error", "said"),
+    [
+        (None, TypeError, "snapshot must be a snapshot, such as loop.snapshot, not None"),
+        (
+            Passage(state="nowhere"),
+            ValueError,
+            "the snapshot stands in 'nowhere', which is no state of this definition",
+        ),
+    ],
+)
+def test_what_is_no_snapshot_of_a_definition_is_refused(snapshot: Any, error: type[Exception], said: str) -> None:
+    """Before anything is asked of it."""
+    for use in (
+        lambda: advance(TURNSTILE, snapshot, Coin(2)),
+        lambda: outstanding(TURNSTILE, snapshot),
+        lambda: replay(TURNSTILE, snapshot, [Coin(2)]),
+    ):
+        with pytest.raises(error, match=f"^{re.escape(said)}$"):
+            use()
+
+
+@attrs.frozen
+class Timeless:
+    """An event that tells no time."""
+
+    by: int = 1
+
+
+def test_an_event_without_a_time_is_refused() -> None:
+    """It names the field that it lacks."""
+    table = {
+        State("waiting", "It waits.", price): (Row(Timeless, "over"),),
+        State("over", "It is over.", final="answered"): (),
+    }
+    with pytest.raises(TypeError, match=r"^Timeless has no field at, the time in seconds, which every event tells$"):
+        advance(Definition("waiting", table), Passage(state="waiting"), Timeless())
+
+
+@pytest.mark.parametrize(("at", "told"), [(10**400, str(10**400)), (10**5000, "<int>")], ids=["long", "endless"])
+def test_a_whole_number_that_is_no_finite_float_is_no_time(at: int, told: str) -> None:
+    """It could not be added to a clock, and the longest can't be written."""
+    with pytest.raises(ValueError, match=f"^CancelPolled: at must be a finite number of seconds, not {told}$"):
+        advance(TOOL_LOOP, begun(), CancelPolled(False, at=at))
+
+
+def test_a_record_that_ends_elsewhere_is_refused() -> None:
+    """Of the last row taken only the state tells where it led."""
+    events, rows = EVENTS_TAKEN[:1], ROWS_TAKEN[:2]
+    here = replay(TOOL_LOOP, begun(), events, rows)
+    assert replay(TOOL_LOOP, begun(), events, rows, here.state) == here
+    with pytest.raises(ReplayDiverged) as caught:
+        replay(TOOL_LOOP, begun(), events, rows, "validating")
+    assert str(caught.value) == (
+        "event 0, CancelPolled, does not fit: "
+        "the record has the state validating, this definition gives the state awaiting_model"
+    )
+    with pytest.raises(ReplayDiverged, match=r"^event 0, the end, does not fit: the record has the state validating, "):
+        replay(TOOL_LOOP, begun(), [], [], "validating")
+
+
 class Stray(Tick):
     """An answer that somebody asks for and no row takes."""
 

@@ -146,7 +146,7 @@ def test_approvals_are_given_denied_and_mixed() -> None:
 
 
 def test_lost_calls_are_resolved_in_every_way() -> None:
-    """Each of two is run again, found, unknown or left open, and what was found may have spent something."""
+    """Each of two is run again, found, unknown or left open, and what was found or is unknown may have spent."""
     world = World(Budget(max_cost_usd=9.0), Policy())
     waiting = snapshot("awaiting_resolution", flights=(flight(LOST, 0), flight(LOST, 1)))
     given = [one for one in events(world, waiting) if type(one) is CallsResolved and one.at == 0.0]
@@ -154,7 +154,7 @@ def test_lost_calls_are_resolved_in_every_way() -> None:
     one = {(True, False), (False, True), (False, False)}
     assert fates == {(fate,) for fate in one} | {(fate, other) for fate in one for other in one}
     spent = {word.result.usage for told in given for word in told.resolutions if word.result}
-    assert (len(given), spent) == (15, {usage(5)})
+    assert (len(given), spent, [told.usage for told in given if told.usage]) == (16, {usage(5)}, [usage(5)])
 
 
 def test_what_no_world_can_answer_is_said() -> None:

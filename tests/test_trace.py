@@ -541,3 +541,20 @@ def test_what_was_spent_is_told_beside_its_limit_where_there_is_one() -> None:
     assert trace.spent(loop.snapshot) == (
         "steps 1 of 2, calls 0 of 3, seconds 0.667 of 4.5, cost_usd 0.0 of 0.5, tokens 2 of 6"
     )
+
+
+@pytest.mark.parametrize(
+    ("cost", "limit", "seconds", "most", "said"),
+    [
+        (4e-7, 4e-7, 0.0003, 0.0003, "seconds 0.0003 of 0.0003, cost_usd 4e-07 of 4e-07"),
+        (0.9999999, 1.0, 1.9999, 2.0, "seconds 1.9999 of 2.0, cost_usd 0.9999999 of 1.0"),
+        (1.0, 1.0, 2.0, 2.0, "seconds 2.0 of 2.0, cost_usd 1.0 of 1.0"),
+        (1.0000001, 1.0, 2.0001, 2.0, "seconds 2.0 of 2.0, cost_usd 1.0 of 1.0"),
+    ],
+)
+def test_what_was_spent_is_told_as_the_guards_saw_it(
+    cost: float, limit: float, seconds: float, most: float, said: str
+) -> None:
+    """A number that is rounded does not reach a limit that it did not reach, and reaches one that it did."""
+    spent = a_snapshot(cost_usd=cost, clock=seconds, budget=Budget(max_cost_usd=limit, max_seconds=most))
+    assert said in trace.spent(spent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from typing import Any
 
 import attrs
@@ -135,6 +136,9 @@ for partly, unknown in (
 ):
     turn = answer(usage=partly)
     case(updates.keep_turn, f"without {list(unknown)[1]}", asked(), replied(turn), turn=turn, **unknown)
+dear = answer(usage=usage(1, 1e308))
+most = sys.float_info.max
+case(updates.keep_turn, "past all dollars", asked(cost_usd=1e308), replied(dear), turn=dear, cost_usd=most, tokens=1)
 free = answer(usage=usage(1, 0.0))
 case(updates.keep_turn, "that was free", asked(), replied(free), turn=free, tokens=1)
 BORNE = asked(retries=2, repairs=1)
@@ -398,6 +402,15 @@ case(
     lost(RUNS.call),
     flights=(flight(LOST, losses=1), WAITS, GONE, DONE, RERUN),
 )
+SPENT = usage()
+for update, one, others in (
+    (updates.requeue_lost, flight(QUEUED, losses=1), BUSY.flights[1:]),
+    (updates.mark_lost, flight(LOST, losses=1), BUSY.flights[1:]),
+    (updates.answer_lost_and_close, closed(RUNS, "unknown"), STOPPED[1:]),
+):
+    told_spent = attrs.evolve(lost(RUNS.call), usage=SPENT)
+    spent = BUSY.but(cost_usd=1.0, tokens=5)
+    case(update, "that told its usage", spent, told_spent, flights=(one, *others), cost_usd=1.5, tokens=15)
 case(
     updates.mark_lost,
     "the rerun",

@@ -33,6 +33,7 @@ def write(start: Snapshot, snapshot: Snapshot, wire: Wire, system: str | None, e
             "start": codec.plain(start),
             "events": [codec.plain(event) for event in snapshot.events],
             "rows": list(snapshot.rows),
+            "state": snapshot.state,
         }
     )
 
@@ -65,6 +66,7 @@ def read(text: str, definition: Definition) -> dict[str, Any]:
         "start": type(data["start"]) is Snapshot,
         "events": isinstance(data["events"], tuple) and all(isinstance(one, Event) for one in data["events"]),
         "rows": isinstance(data["rows"], list) and all(isinstance(one, str) for one in data["rows"]),
+        "state": isinstance(data.get("state"), str | None),  # runs written before it was have none
     }
     wrong_parts = [part for part, holds in right.items() if not holds]
     if wrong_parts:

@@ -8,6 +8,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
+def shown(value: object) -> str:
+    """``repr``, or what stands for a value that has none: a whole number may be too long to be written."""
+    try:
+        return repr(value)
+    except Exception:  # somebody's own __repr__
+        return f"<{type(value).__name__}>"
+
+
 class LoopError(Exception):
     """The root of the errors that this library raises by itself. It can be copied and pickled, with all it carries."""
 

@@ -122,20 +122,25 @@ class CallReturned(Event):
 
 @attrs.frozen
 class CallLost(Event):
-    """Nobody knows any more what a running call did, or does."""
+    """Nobody knows any more what a running call did, or does. ``usage`` is what it is known to have spent."""
 
     answers: ClassVar[bool] = True
     step: int
     place: int
+    usage: Usage | None = None
     at: float = attrs.field(kw_only=True)
 
 
 @attrs.frozen
 class CallsResolved(Event):
-    """Somebody decided what becomes of one or more of the lost calls."""
+    """Somebody decided what becomes of one or more of the lost calls.
+
+    ``usage`` is what those are known to have spent whose result does not say it.
+    """
 
     answers: ClassVar[bool] = True
     resolutions: tuple[Resolution, ...] = attrs.field(converter=_resolutions)
+    usage: Usage | None = None
     at: float = attrs.field(kw_only=True)
 
 

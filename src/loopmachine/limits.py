@@ -9,8 +9,11 @@ from typing import Final as Constant
 
 import attrs
 
+from loopmachine.errors import shown
 
-def _is_number(value: object) -> bool:
+
+def is_number(value: object) -> bool:
+    """A number that is finite, also once it is made a float."""
     most = sys.float_info.max  # NaN is not <= anything, and a larger int is no finite float
     return isinstance(value, int | float) and not isinstance(value, bool) and -most <= value <= most
 
@@ -44,11 +47,11 @@ class Budget:
             if value is None and field != "max_steps":
                 continue
             whole = field not in ("max_seconds", "max_cost_usd")
-            right = _is_count(value) if whole else _is_number(value)
+            right = _is_count(value) if whole else is_number(value)
             if not right or value <= 0:
                 kind = "a positive whole number" if whole else "a positive, finite number"
                 none = "" if field == "max_steps" else " or None"
-                faults.append(f"{field} must be {kind}{none}, not {value!r}")
+                faults.append(f"{field} must be {kind}{none}, not {shown(value)}")
         _refuse("Budget", faults)
 
 
@@ -87,14 +90,14 @@ class Policy:
             if field == "error_text" and callable(value):
                 continue
             if not any(value is one or (type(value) is type(one) and value == one) for one in known):
-                faults.append(f"{field} must be one of {', '.join(map(repr, known))}, not {value!r}")
+                faults.append(f"{field} must be one of {', '.join(map(repr, known))}, not {shown(value)}")
         for field, least in _NUMBERS.items():
             value = getattr(self, field)
             if not _is_count(value) or value < least:
-                faults.append(f"{field} must be a whole number from {least} on, not {value!r}")
+                faults.append(f"{field} must be a whole number from {least} on, not {shown(value)}")
         turns = self.max_identical_turns
         if turns is not None and (not _is_count(turns) or turns < 1):
-            faults.append(f"max_identical_turns must be a whole number from 1 on or None, not {turns!r}")
+            faults.append(f"max_identical_turns must be a whole number from 1 on or None, not {shown(turns)}")
         _refuse("Policy", faults)
 
 
@@ -117,10 +120,10 @@ class Usage:
         for field in _TOKENS:
             value = getattr(self, field)
             if value is not None and (not _is_count(value) or value < 0):
-                faults.append(f"{field} must be a whole number from 0 on or None, not {value!r}")
+                faults.append(f"{field} must be a whole number from 0 on or None, not {shown(value)}")
         cost = self.cost_usd
-        if cost is not None and (not _is_number(cost) or cost < 0):
-            faults.append(f"cost_usd must be a finite number from 0 on or None, not {cost!r}")
+        if cost is not None and (not is_number(cost) or cost < 0):
+            faults.append(f"cost_usd must be a finite number from 0 on or None, not {shown(cost)}")
         if not isinstance(self.model, str):
             faults.append(f"model must be text, not {self.model!r}")
         _refuse("Usage", faults)

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
+from typing import Final as Constant
 
 import attrs
 
 from loopmachine import envelope, notices, rules
-from loopmachine.bills import Bills
+from loopmachine.bills import Bills, Paid
 from loopmachine.codec import ENTRY, check_event, misfits, must_be
 from loopmachine.definition import Definition
-from loopmachine.errors import ModelError, carried, pause_of, text_of
+from loopmachine.errors import ModelError, carried, pause_of, shown, text_of
 from loopmachine.events import Event, ModelFailed, ModelReplied
 from loopmachine.frozen import freeze
 from loopmachine.history import History, Ids
-from loopmachine.limits import Budget, Policy, Spend, Usage
+from loopmachine.limits import Budget, Policy, Spend, Usage, is_number
 from loopmachine.machine import Advance, engine, outstanding, replay
 from loopmachine.records import Call, CallResult, Exchange, Snapshot, Turn, UserMessage
 from loopmachine.requests import AskModel, Request
 from loopmachine.result import Result
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CallToken, Context, Toolbox
+from loopmachine.tools.signature import is_async
 from loopmachine.tools.toolbox import ErrorText
 from loopmachine.tools.words import said_by
 from loopmachine.wire import PLAIN, Encoding, Messages, Wire
@@ -87,6 +88,8 @@ class Loop:
         for name, value in (("price", price), ("cancel", cancel)):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable or None, not {value!r}")
+            if is_async(value):
+                raise TypeError(f"{name} is async; it is asked and not awaited, and must not be")
         self.definition = definition
         self.toolbox = Toolbox(tools, _warning(self))
         self.wire = wire
@@ -141,17 +144,15 @@ class Loop:
     def shown(self, event: Event) -> Advance:
         """``send`` for the host."""
         asked = self.waiting
-        if self.bills:
-            event = self.bills.told(event)
-        self.take(event)
+        event = self.take(event)
         snapshot = self.snapshot.but()  # one of the observer's own, whatever is done to it
         return Advance(snapshot, snapshot.log.latest, event, asked, self.waiting)
 
-    def take(self, event: Event) -> None:
-        """``send`` for a host that has nobody to show the Advance to."""
-        before = self.snapshot
+    def take(self, event: Event) -> Event:
+        """``send`` for a host that has nobody to show the Advance to: the event as the machine was told it."""
+        before, paid = self.snapshot, _NOTHING_PAID
         if self.bills:
-            event = self.bills.told(event)
+            event, paid = self.bills.told(event)
         after, waiting = self._engine.take(before, event, self.waiting)
         if self.snapshot is not before:
             raise RuntimeError(
@@ -159,7 +160,8 @@ class Loop:
             )
         self.snapshot, self.waiting = after, waiting
         if self.bills:
-            self.bills.close(after)
+            self.bills.close(after, paid)
+        return event
 
     def asking(self, ask: AskModel) -> AskModel:
         """The request with what the model is to be given, all of it its own to do anything with."""
@@ -218,7 +220,7 @@ class Loop:
                 cost = float(cost)
             return attrs.evolve(usage, cost_usd=cost)
         except Exception as wrong:  # a price that isn't known is never zero: usage_missing says so at the gate
-            self.warn(notices.Warning(f"price: no cost for {usage!r}: {type(wrong).__name__}: {wrong}"))
+            self.warn(notices.Warning(f"price: no cost for {usage!r}: {type(wrong).__name__}: {said_by(wrong)}"))
             return usage
 
     # --- tools --------------------------------------------------------------------------------------------
@@ -282,7 +284,7 @@ class Loop:
         said = envelope.error_text_of(data["error_text"], error_text)
         loop = cls.__new__(cls)
         loop._assemble(data["start"], tools, said, known, data["system"], context, price, cancel, definition)
-        loop.snapshot = replay(definition, data["start"], data["events"], data["rows"])
+        loop.snapshot = replay(definition, data["start"], data["events"], data["rows"], data.get("state"))
         loop.waiting = outstanding(definition, loop.snapshot)
         return loop
 
@@ -343,11 +345,12 @@ def _start(prompt: Any, history: History | None, initial: str, at: float) -> Sna
         raise ValueError("prompt must not be blank")
     else:
         said = said.append(UserMessage(prompt))
-    if not isinstance(at, int | float) or isinstance(at, bool) or not -math.inf < at < math.inf:
-        raise ValueError(f"at must be a finite number of seconds, not {at!r}")
+    if not is_number(at):
+        raise ValueError(f"at must be a finite number of seconds, not {shown(at)}")
     ids = Ids(result.id for entry in said.entries if isinstance(entry, Exchange) for result in entry.results)
     return Snapshot(state=initial, clock=at, since=at, history=said, handed_in=len(said.entries), ids=ids)
 
 
+_NOTHING_PAID: Constant[Paid] = {}
 _NOBODYS = Context()  #: for a tool that does not look at it
 _GRANTED = "a Call, as StartCalls holds them"

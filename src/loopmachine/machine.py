@@ -7,7 +7,6 @@ the code that one would write by hand; the stock classes do the same, slower, wh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Lock
@@ -20,7 +19,8 @@ from transitions import Transition as StockTransition
 
 from loopmachine.compiled import Follow, Rows, Way, raised_in
 from loopmachine.definition import AUTO, Definition, Guard, Row, Update
-from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent
+from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent, shown
+from loopmachine.limits import is_number
 from loopmachine.records import BaseSnapshot
 
 
@@ -192,9 +192,12 @@ class Engine:
     def _step(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Step:
         """What this kind of event does, when it is first taken in a state. Events are known by their names."""
         state, name = snapshot.state, kind.__name__
+        _requests(state, asked)
         if name not in self.machine.events:
             why = refusal(asked, event) if getattr(event, "answers", True) else ""
             raise self._unexpected(state, event, why)
+        if not hasattr(event, "at"):
+            raise TypeError(f"{name} has no field at, the time in seconds, which every event tells")
         step = self.machine.way(name, state), self._heard(state, kind), getattr(kind, "answers", False)
         self._steps.setdefault(kind, {})[state] = step
         return step
@@ -204,8 +207,8 @@ class Engine:
 
 
 def _check_time(kind: type, at: Any) -> None:
-    if not isinstance(at, int | float) or isinstance(at, bool) or not -math.inf < at < math.inf:
-        raise ValueError(f"{kind.__name__}: at must be a finite number of seconds, not {at!r}")
+    if not is_number(at):
+        raise ValueError(f"{kind.__name__}: at must be a finite number of seconds, not {shown(at)}")
 
 
 def _blame(error: Exception, heard: object) -> None:
@@ -267,14 +270,19 @@ def added(asked: tuple[Any, ...], event: Any, asking: tuple[Any, ...]) -> tuple[
 
 def outstanding(definition: Definition, snapshot: Any) -> tuple[Any, ...]:
     """All that the machine waits for: a function of the snapshot."""
+    if not isinstance(snapshot, BaseSnapshot):
+        raise TypeError(f"snapshot must be a snapshot, such as loop.snapshot, not {snapshot!r}")
+    if snapshot.state not in definition.states:
+        raise ValueError(f"the snapshot stands in {snapshot.state!r}, which is no state of this definition")
     asks = definition.states[snapshot.state].asks
     return _requests(snapshot.state, asks(snapshot)) if asks else ()
 
 
 def _requests(state: str, asked: Any) -> tuple[Any, ...]:
-    if not isinstance(asked, Iterable):
+    requests = tuple(asked) if isinstance(asked, Iterable) else None
+    if requests is None or not all(hasattr(one, "answered_by") for one in requests):
         raise TypeError(f"{state}: its asks must return the requests, a tuple, not {asked!r}")
-    return tuple(asked)
+    return requests
 
 
 def advance(definition: Definition, snapshot: Any, event: Any) -> Advance:
@@ -300,13 +308,22 @@ def refusal(asked: tuple[Any, ...], event: Any) -> str:
     return why
 
 
-def replay(definition: Definition, snapshot: Any, events: Iterable[Any], rows: Iterable[str] | None = None) -> Any:
+def replay(
+    definition: Definition,
+    snapshot: Any,
+    events: Iterable[Any],
+    rows: Iterable[str] | None = None,
+    state: str | None = None,
+) -> Any:
     """The snapshot that these events lead to. With ``rows``, those that were taken must be taken again.
+
+    With ``state``, that is where they must lead: of the last row taken nothing else says it.
 
     Raises ReplayDiverged, which names the first event that differs and what was expected there.
     """
     recorded = None if rows is None else list(rows)
     taken = place = 0
+    event = None
     for place, event in enumerate(events, 1):
         try:
             advanced = advance(definition, snapshot, event)
@@ -321,6 +338,8 @@ def replay(definition: Definition, snapshot: Any, events: Iterable[Any], rows: I
         snapshot = advanced.snapshot
     if recorded is not None and taken < len(recorded):
         raise ReplayDiverged(place, None, _listed(recorded[taken:]), "no more events")
+    if state is not None and snapshot.state != state:
+        raise ReplayDiverged(max(place - 1, 0), event, f"the state {state}", f"the state {snapshot.state}")
     return snapshot
 
 

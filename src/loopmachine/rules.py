@@ -6,6 +6,7 @@ What is spent, which calls of a turn may run and what the others are answered, a
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Container
 from typing import Final as Constant
 
@@ -53,8 +54,8 @@ def with_usage(snapshot: Snapshot, usage: Usage) -> dict[str, float]:
     """The fields that usage changes. A field of it that is None is unknown and never zero."""
     cost, tokens = usage.cost_usd, usage.tokens
     return {
-        # Ten times 0.1 is 1.0: what floats lose in adding is far below any price.
-        "cost_usd": round(snapshot.cost_usd + (cost or 0.0), DIGITS),
+        # Ten times 0.1 is 1.0: what floats lose in adding is far below any price. And the sum stays finite.
+        "cost_usd": min(round(snapshot.cost_usd + (cost or 0.0), DIGITS), sys.float_info.max),
         "tokens": snapshot.tokens + (tokens or 0),
         "unpriced": snapshot.unpriced + (cost is None),
         "unmetered": snapshot.unmetered + (tokens is None),

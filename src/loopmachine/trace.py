@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from loopmachine import rules
 from loopmachine.definition import Definition
 from loopmachine.events import CallReturned, ModelFailed, ModelReplied, Resumed
 from loopmachine.frozen import whole
@@ -137,14 +138,21 @@ def spent(snapshot: Snapshot) -> str:
     spend, budget = snapshot.spend, snapshot.budget
     unknown = [f"{spend.unpriced} without cost"] if spend.unpriced else []
     unknown += [f"{spend.unmetered} without tokens"] if spend.unmetered else []
+    timed_out, overdrawn = rules.time_spent(snapshot, snapshot.clock), rules.cost_spent(snapshot)
     used = [
         _of("steps", spend.steps, budget.max_steps),
         _of("calls", spend.calls, budget.max_calls),
-        _of("seconds", round(spend.seconds, 3), budget.max_seconds),
-        _of("cost_usd", round(spend.cost_usd, 6), budget.max_cost_usd),
+        _of("seconds", _rounded(spend.seconds, 3, budget.max_seconds, timed_out), budget.max_seconds),
+        _of("cost_usd", _rounded(spend.cost_usd, 6, budget.max_cost_usd, overdrawn), budget.max_cost_usd),
         _of("tokens", spend.tokens, budget.max_tokens),
     ]
     return ", ".join(used + unknown)
+
+
+def _rounded(used: float, digits: int, limit: float | None, spent: bool) -> float:
+    """Rounded, unless that would say something else of the limit than its guard."""
+    short = round(used, digits)
+    return short if limit is None or (short >= limit) is spent else used
 
 
 def _of(name: str, used: float, limit: float | None) -> str:

@@ -157,9 +157,7 @@ def record(snapshot: Snapshot, event: CallReturned) -> Snapshot:
     result, flights = event.result, list(snapshot.flights)
     flight = flights[result.place]
     flights[result.place] = Flight(flight.call, ANSWERED, flight.losses, result)
-    if event.usage is None:
-        return snapshot.but(flights=tuple(flights))
-    return snapshot.but(flights=tuple(flights), **rules.with_usage(snapshot, event.usage))
+    return _billed(snapshot, event).but(flights=tuple(flights))
 
 
 def record_and_close(snapshot: Snapshot, event: CallReturned) -> Snapshot:
@@ -183,17 +181,17 @@ def poll_and_close(snapshot: Snapshot, event: CancelPolled) -> Snapshot:
 
 
 def requeue_lost(snapshot: Snapshot, event: CallLost) -> Snapshot:
-    """Queue the lost call again."""
+    """Queue the lost call again, add what it spent."""
     return _changed_call(snapshot, event, lambda flight: Flight(flight.call, QUEUED, flight.losses + 1))
 
 
 def mark_lost(snapshot: Snapshot, event: CallLost) -> Snapshot:
-    """Mark the call lost."""
+    """Mark the call lost, add what it spent."""
     return _changed_call(snapshot, event, lambda flight: Flight(flight.call, LOST, flight.losses + 1))
 
 
 def answer_lost_and_close(snapshot: Snapshot, event: CallLost) -> Snapshot:
-    """Answer the lost call unknown, close the rest."""
+    """Answer the lost call unknown, add what it spent, close the rest."""
     return close_rest(_changed_call(snapshot, event, _unknown), event)
 
 
@@ -214,6 +212,7 @@ def abandon_running(snapshot: Snapshot, event: Resumed) -> Snapshot:
 def resolve(snapshot: Snapshot, event: CallsResolved) -> Snapshot:
     """Queue the resolved calls again, take their results, or answer them unknown."""
     words = {(word.step, word.place): word for word in event.resolutions}
+    snapshot = _billed(snapshot, event)
     for usage in [word.result.usage for word in event.resolutions if word.result is not None]:
         snapshot = snapshot if usage is None else snapshot.but(**rules.with_usage(snapshot, usage))
 
@@ -270,7 +269,11 @@ def _changed(snapshot: Snapshot, phases: tuple[str, ...], change: Callable[[Flig
 def _changed_call(snapshot: Snapshot, event: CallLost, change: Callable[[Flight], Flight]) -> Snapshot:
     flights = list(snapshot.flights)
     flights[event.place] = change(flights[event.place])
-    return snapshot.but(flights=tuple(flights))
+    return _billed(snapshot, event).but(flights=tuple(flights))
+
+
+def _billed(snapshot: Snapshot, event: Event) -> Snapshot:
+    return snapshot if event.usage is None else snapshot.but(**rules.with_usage(snapshot, event.usage))
 
 
 def _unknown(flight: Flight) -> Flight:

@@ -6,6 +6,7 @@ advance and is frozen, so that a checker that branches can keep one account a br
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Self
 from typing import Final as Constant
@@ -284,12 +285,16 @@ def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
         return {"unpriced": account.unpriced + 1, "unmetered": account.unmetered + 1}
     cost, tokens = usage.cost_usd, usage.tokens
     return {
-        # To as many digits as the machine adds up to, whose rules are not asked here.
-        "cost_usd": round(account.cost_usd + (cost or 0.0), 12),
+        # To as many digits as the machine adds up to, whose rules are not asked here; and no sum is infinite.
+        "cost_usd": min(round(account.cost_usd + (cost or 0.0), 12), sys.float_info.max),
         "tokens": account.tokens + (tokens or 0),
         "unpriced": account.unpriced + (cost is None),
         "unmetered": account.unmetered + (tokens is None),
     }
+
+
+def _billed(account: Account, event: Any) -> dict[str, Any]:
+    return {} if event.usage is None else _used(account, event.usage)
 
 
 def _replied(account: Account, event: ModelReplied) -> dict[str, Any]:
@@ -304,8 +309,7 @@ def _replied(account: Account, event: ModelReplied) -> dict[str, Any]:
 
 
 def _failed(account: Account, event: ModelFailed) -> dict[str, Any]:
-    billed = _used(account, event.usage) if event.usage is not None else {}
-    return billed | {"brought": event, "failures": account.failures + 1}
+    return _billed(account, event) | {"brought": event, "failures": account.failures + 1}
 
 
 def _approved(account: Account, event: ApprovalGiven) -> dict[str, Any]:
@@ -313,20 +317,18 @@ def _approved(account: Account, event: ApprovalGiven) -> dict[str, Any]:
 
 
 def _returned(account: Account, event: CallReturned) -> dict[str, Any]:
-    billed = _used(account, event.usage) if event.usage is not None else {}
     result = event.result
-    return billed | {
-        "fates": _changed(account.fates, [result.key], lambda fate: fate.but(stage=RETURNED, result=result))
-    }
+    fates = _changed(account.fates, [result.key], lambda fate: fate.but(stage=RETURNED, result=result))
+    return _billed(account, event) | {"fates": fates}
 
 
 def _lost(account: Account, event: CallLost) -> dict[str, Any]:
-    return {"fates": _changed(account.fates, [(event.step, event.place)], _gone)}
+    return _billed(account, event) | {"fates": _changed(account.fates, [(event.step, event.place)], _gone)}
 
 
 def _resolved(account: Account, event: CallsResolved) -> dict[str, Any]:
     words = {(word.step, word.place): word for word in event.resolutions}
-    billed: dict[str, Any] = {}
+    billed = _billed(account, event)
     for usage in [word.result.usage for word in event.resolutions if word.result is not None]:
         billed = billed if usage is None else _used(account.but(**billed), usage)
 

@@ -262,6 +262,8 @@ def _ends(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
         yield CallLost(one.step, one.place, at=at)
         for usage in world.usages if len(world.usages) > 1 else ():  # of a sub-run, which tells it or does not
             yield CallReturned(done, Usage() if usage is None else usage, at=at)
+        if len(world.usages) > 1:
+            yield CallLost(one.step, one.place, world.usages[-1], at=at)
 
 
 def _words(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
@@ -280,6 +282,8 @@ def _findings(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Even
         resolutions = [_resolution(world, one, fate) for one, fate in told if fate is not None]
         if resolutions:
             yield CallsResolved(resolutions, at=at)
+    if len(world.usages) > 1:
+        yield CallsResolved([_resolution(world, calls[0], "unknown")], world.usages[-1], at=at)
 
 
 def _resolution(world: World, lost: Call, fate: str) -> Resolution:
