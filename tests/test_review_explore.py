@@ -16,7 +16,7 @@ from loopmachine import guards, updates
 from loopmachine.definition import Row
 from loopmachine.events import CancelPolled, Event
 from loopmachine.limits import Budget, Policy
-from loopmachine.machine import live
+from loopmachine.machine import advance, engine, live
 from loopmachine.records import Snapshot
 from loopmachine.review.explore import Walk
 from loopmachine.review.order import Orders
@@ -43,7 +43,7 @@ def broken(definition: Any, world: World = TINY, **more: Any) -> list[tuple[str,
 def test_a_walk_ends_and_counts() -> None:
     """A world is explored to its end: every rest is left on everything that can happen there."""
     walk = Walk(TOOL_LOOP, TINY).run()
-    assert (walk.whole, walk.broken, walk.advances, walk.snapshots) == (True, [], 474, 99)
+    assert (walk.whole, walk.broken, walk.advances, walk.snapshots) == (True, [], 484, 103)
     assert sum(walk.paths.values()) == walk.advances
     assert sorted(walk.statuses) == [
         "finished_answered",
@@ -57,6 +57,16 @@ def test_a_walk_ends_and_counts() -> None:
         "finished_time_budget",
     ]
     assert {"admitting/10", "collecting/1", "dispatching/4", "awaiting_resolution/1"} < walk.rows
+
+
+def test_who_counts_the_rows_of_tests_is_not_told_those_of_a_walk() -> None:
+    """What is explored was tested by nobody; afterwards it is counted on."""
+    mine, seen = attrs.evolve(TOOL_LOOP), list[tuple[str, ...]]()
+    engine(mine).watch = seen.append
+    Walk(mine, TINY).run()
+    during = list(seen)
+    advance(mine, TINY.start(mine.initial), CancelPolled(False, at=0.0))
+    assert (during, seen) == ([], [("checking_cancel/2", "checking_budget/7")])
 
 
 def test_a_walk_is_the_same_each_time() -> None:
@@ -243,7 +253,7 @@ def test_what_the_stock_classes_do_otherwise_is_found() -> None:
     assert (promise, sentence) == (
         "transitions",
         "stock transitions take rechecking_cancel/2, validating/5 to finished_refused, "
-        "not rechecking_cancel/2, validating/9, admitting/10, collecting/3",
+        "not rechecking_cancel/2, validating/9, admitting/10, collecting/2",
     )
 
 

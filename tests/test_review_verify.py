@@ -17,7 +17,8 @@ from loopmachine import guards, requests, updates
 from loopmachine.cli import main
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import InvalidDefinition
-from loopmachine.events import CancelPolled, ModelFailed, Resumed
+from loopmachine.events import CancelPolled, CancelRequested, ModelFailed, Resumed
+from loopmachine.history import Ids
 from loopmachine.limits import Budget, Policy
 from loopmachine.loop import Loop
 from loopmachine.records import Exchange
@@ -223,10 +224,175 @@ def test_a_state_that_can_not_say_what_it_asks_is_broken() -> None:
     assert [rows[-1:] for _, rows in found.path] == [("checking_budget/7",), ("awaiting_model/1",), ()]
 
 
-def test_a_machine_that_asks_something_else_is_not_explored() -> None:
-    """The request that no world answers is named."""
-    strange = asking("rechecking_cancel", lambda snapshot: (requests.Request(),))
-    assert verify(strange, promises={}).unexplored == "rechecking_cancel asks Request, which no world can answer"
+LOOK = requests.Request()  #: of somebody's own, which no world answers
+
+
+def test_what_no_world_can_answer_ends_no_exploration() -> None:
+    """The state that asks it is named, what lies behind it is not expected to be taken, and the rest is explored."""
+    strange = asking("rechecking_cancel", lambda snapshot: (LOOK,))
+    found = verify(strange, promises={})
+    facts = (found.unanswered, found.unexplored, found.broken, found.whole, found.passed)
+    assert facts == ({"rechecking_cancel"}, "", [], True, True)
+    assert {"awaiting_model/1", "rechecking_cancel/3"} <= found.rows
+    assert "validating/8" in found.dead
+
+
+def reviewed(loop: Definition) -> Definition:
+    """A loop in which a person looks at what was cut."""
+    look = State("looking", "A person looks.", lambda snapshot: (LOOK,))
+    leaves = [
+        Row(CancelRequested, "finished_cancelled", None, updates.remember_cancel),
+        Row(CancelPolled, "finished_incomplete"),
+        Row(Resumed, "looking"),
+    ]
+    cut = Row(None, "looking", named("cut", guards.turn_truncated), first_because="it is read before the run ends")
+    return loop.with_state(look, leaves).with_row("validating", cut, at=4)
+
+
+def named(name: str, guard: Any) -> Any:
+    """A guard of somebody's own that does as another."""
+
+    def own(snapshot: Any, event: Any) -> bool:
+        """Does as another."""
+        return bool(guard(snapshot, event))
+
+    own.__name__ = name
+    return own
+
+
+def lied(snapshot: Any, event: Any) -> Any:
+    """Tells of every call that it did well."""
+    return updates.record(snapshot, attrs.evolve(event, result=attrs.evolve(event.result, outcome="ok")))
+
+
+def test_a_fault_beside_a_request_of_ones_own_is_found() -> None:
+    """The verification goes on around it."""
+    assert verify(reviewed(TOOL_LOOP), advances=FEW, sees=nothing).broken == []
+    found = verify(reviewed(planted("dispatching/2", update=lied)), sees=nothing)
+    assert [one.promise for one in found.broken] == ["I10"]
+
+
+def forgetting(snapshot: Any, event: Any) -> Any:
+    """Takes no new budget."""
+    return updates.restart_clock(snapshot, attrs.evolve(event, budget=None))
+
+
+def first_step(snapshot: Any) -> Any:
+    """Asks for the first step, whichever it is."""
+    asked: Any = requests.ask_model(snapshot)
+    return tuple(attrs.evolve(one, step=1) for one in asked)
+
+
+def keeps_what_broke(snapshot: Any, event: Any) -> Any:
+    """Counts what ok results spent."""
+    return updates.record(snapshot, event if event.result.outcome == "ok" else attrs.evolve(event, usage=None))
+
+
+def reserves_what_runs(snapshot: Any, event: Any) -> Any:
+    """Reserves the ids of calls that may run only."""
+    after = updates.admit(snapshot, event)
+    return after.but(ids=Ids([*snapshot.ids, *(one.call.wire_id for one in after.flights if one.result is None)]))
+
+
+def keeps_repairs(snapshot: Any, event: Any) -> Any:
+    """Counts repairs of the whole run."""
+    return updates.keep_turn(snapshot, event).but(repairs=snapshot.repairs)
+
+
+def only(guard: Any, also: Any) -> Any:
+    """A guard that holds where another does and this is so of the snapshot."""
+    return named(guard.__name__, lambda snapshot, event: guard(snapshot, event) and also(snapshot))
+
+
+def test_what_shows_after_some_steps_is_found_where_there_are_some() -> None:
+    """A repair that is still counted after a good turn ends the run too early."""
+    world = World(Budget(max_steps=4), Policy(repairs=1), batches=(("absent",),))
+    found = Walk(planted("awaiting_model/1", update=keeps_repairs), world).run()
+    assert [(one.promise, len(one.path)) for one in found.broken] == [("I13", 9)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "promises"),
+    [
+        (attrs.evolve(TOOL_LOOP, hear={**TOOL_LOOP.hear, Resumed: forgetting}), ["I2"]),
+        (planted("awaiting_approval/1", to="checking_cancel"), ["I3"]),
+        (planted("awaiting_model/2", to="checking_cancel"), ["I13"]),
+        (asking("awaiting_model", first_step), ["I4"]),
+        (planted("dispatching/2", update=keeps_what_broke), ["I2"]),
+        (planted("dispatching/2", update=lied), ["I10"]),
+        (planted("admitting/10", update=reserves_what_runs), ["I12"]),
+        (planted("validating/4", guard=only(guards.turn_truncated, lambda one: one.turn.calls)), ["I13"]),
+        (planted("validating/5", guard=only(guards.turn_refused, lambda one: not one.turn.calls)), ["I1"]),
+        (planted("validating/8", guard=only(guards.turn_final, lambda one: one.turn.stop == "stop")), ["I6"]),
+        (planted("validating/2", guard=only(guards.model_timed_out, lambda one: one.failure.retryable)), ["I13"]),
+        (planted("validating/7", guard=only(guards.turn_malformed, lambda one: not one.turn.text)), ["I13"]),
+    ],
+    ids=[
+        "a new budget is forgotten",
+        "approved calls are forgotten",
+        "a failure is passed over",
+        "every step is the first",
+        "what failed calls spent is not counted",
+        "what went wrong is told as ok",
+        "ids of calls that can't run are used again",
+        "a cut text is no cut turn",
+        "a refusal with calls is none",
+        "an answer with another reason is none",
+        "only what may pass runs out of time",
+        "calls with a text are never malformed",
+    ],
+)
+def test_a_fault_that_some_answers_show_is_named(wrong: Definition, promises: list[str]) -> None:
+    """One of the ways in which a host can answer shows it."""
+    near = verify(wrong, sees=nothing, advances=1_500, scattered=True)
+    found = near if near.broken else verify(wrong, sees=nothing)
+    assert [one.promise for one in found.broken] == promises
+
+
+def test_another_machine_with_an_event_of_the_loop_is_not_explored() -> None:
+    """Without a model that replies it is none of these, and its snapshots may be of any class."""
+    table = {
+        State("idle", "It waits.", lambda snapshot: snapshot.bells): (Row(CancelPolled, "over"),),
+        State("over", "It is over.", final="answered"): (),
+    }
+    found = verify(Definition("idle", table))
+    assert (found.unexplored, found.broken, found.passed) == (
+        "it hears no model, and worlds are those of the tool-calling loop",
+        [],
+        True,
+    )
+
+
+def test_of_a_rest_that_looks_at_an_answer_nothing_is_known() -> None:
+    """A run that waits there for a person is not answered yet, and may end cancelled."""
+    reading = State("reading", "A person reads it.", requests.poll_now)
+    rows = [
+        Row(CancelPolled, "finished_cancelled", guards.cancel_requested, updates.remember_cancel),
+        Row(CancelPolled, "finished_answered", None, updates.append_final),
+        Row(Resumed, "reading"),
+    ]
+    row = Row(None, "reading", guards.turn_final, first_because="it is read before it is given")
+    read = TOOL_LOOP.with_state(reading, rows).with_row("validating", row, at=8)
+    assert Walk(read, TINY).run().broken == []
+
+
+def test_a_row_that_needs_more_than_small_worlds_have_is_said_to() -> None:
+    """It is not expected to be taken; one that there is not is refused."""
+
+    def many(snapshot: Any, event: Any) -> bool:
+        """More than ten steps were made."""
+        return bool(snapshot.steps > 10)
+
+    end = State("finished_many", "That is enough.", final="limit")
+    loop = TOOL_LOOP.with_state(end).with_row("checking_budget", Row(None, end.name, many), at=5)
+    found = Report(loop)
+    found.taken["any", 0] = {row_id for row_id, _, _ in loop.all_rows()} - {"checking_budget/5"}
+    found.advances = 1
+    said = attrs.evolve(found, out_of_reach=("checking_budget/5",))
+    assert ((found.dead, found.passed), (said.dead, said.passed)) == ((["checking_budget/5"], False), ([], True))
+    assert verify(loop, advances=1, out_of_reach=["checking_budget/5"]).out_of_reach == ("checking_budget/5",)
+    with pytest.raises(ValueError, match="checking_budget/9"):
+        verify(loop, out_of_reach=["checking_budget/9"])
 
 
 def test_a_state_that_no_row_leads_to_is_refused() -> None:

@@ -22,8 +22,8 @@ from loopmachine.history import Ids
 from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.machine import outstanding
 from loopmachine.records import ANSWERED, LOST, RUNNING, Flight, Snapshot, Turn
-from loopmachine.requests import Request
-from loopmachine.review.world import BATCHES, KINDS, Unanswerable, World, call, used
+from loopmachine.requests import PollCancel, Request
+from loopmachine.review.world import BATCHES, KINDS, World, call, used
 from loopmachine.table import TOOL_LOOP
 from tests.facts import exchange, failure, flight, polled, result, snapshot, usage
 
@@ -157,10 +157,10 @@ def test_lost_calls_are_resolved_in_every_way() -> None:
     assert (len(given), spent, [told.usage for told in given if told.usage]) == (16, {usage(5)}, [usage(5)])
 
 
-def test_what_no_world_can_answer_is_said() -> None:
-    """A request of one's own is refused by its name."""
-    with pytest.raises(Unanswerable, match=r"^checking_cancel asks Request, which no world can answer$"):
-        list(PLAIN.events(snapshot(), (Request(),), ()))
+def test_a_request_of_ones_own_has_no_answer() -> None:
+    """What else is asked there has, and what comes unasked."""
+    told = [PLAIN.events(snapshot(), asked, ("Resumed",)) for asked in ((Request(),), (Request(), PollCancel()), ())]
+    assert [{type(event) for event in events} for events in told] == [{Resumed}, {CancelPolled, Resumed}, {Resumed}]
 
 
 def test_a_tool_of_any_name_is_an_ordinary_one() -> None:

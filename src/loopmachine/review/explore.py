@@ -21,7 +21,7 @@ from loopmachine.definition import Definition
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import Event
 from loopmachine.history import EventLog
-from loopmachine.machine import engine, outstanding
+from loopmachine.machine import Engine, engine, outstanding
 from loopmachine.records import Snapshot
 from loopmachine.review.account import Account, seal
 from loopmachine.review.answers import left
@@ -29,8 +29,9 @@ from loopmachine.review.circles import Circles
 from loopmachine.review.moves import Move
 from loopmachine.review.order import Orders
 from loopmachine.review.promises import PROMISES, SUBJECTS, Promise
+from loopmachine.review.sight import told
 from loopmachine.review.stock import Stock
-from loopmachine.review.world import World
+from loopmachine.review.world import ANSWERS, World
 from loopmachine.table import TOOL_LOOP
 
 LOOKS = 5  #: advances that took the same rows at which a walk looks closer
@@ -63,7 +64,7 @@ class Place:
     account: Account
     left: int  #: the most answers that the run can take from here
     asked: tuple[Any, ...]
-    key: tuple[Any, ...]
+    key: tuple[Any, ...]  #: what the future can see of it, and what the events told
     event: Event | None = None
     rows: tuple[str, ...] = ()
     before: Place | None = None
@@ -106,10 +107,11 @@ class Walk:
     statuses: set[str] = attrs.field(factory=set)  #: the final states reached
     broken: list[Broken] = attrs.field(factory=list)
     whole: bool = False  #: every rest was left on every event
+    unanswered: set[str] = attrs.field(factory=set)  #: the states that ask what no world can answer
     orders: Orders = attrs.field(init=False)
     _circles: Circles[Place] = attrs.field(init=False)
     #: The promises that a move can break, by whether it leads to a new rest and what it has to do with.
-    _breakable: dict[tuple[bool, bool, bool], list[Promise]] = attrs.field(init=False)
+    _breakable: dict[tuple[bool, ...], list[Promise]] = attrs.field(init=False)
     _stock: Stock = attrs.field(init=False)
     _seen: set[tuple[Any, ...]] = attrs.field(factory=set)
     _todo: deque[Place] = attrs.field(factory=deque)
@@ -117,7 +119,7 @@ class Walk:
 
     def __attrs_post_init__(self) -> None:
         either = (False, True)
-        self._breakable = {(new, *of): self._broken_by(new, *of) for new in either for of in product(either, either)}
+        self._breakable = {of: self._broken_by(*of) for of in product(either, repeat=4)}
         self.orders = Orders(self.definition)
         self._circles = Circles(self.definition)
         self._stock = Stock(self.definition)
@@ -132,7 +134,7 @@ class Walk:
 
         ``deepest``: no rest is left that is so many events away.
         """
-        until = time.monotonic() + seconds
+        machine, until = engine(self.definition), time.monotonic() + seconds
         most = math.inf if advances is None else advances
         try:
             start = self._start()
@@ -144,7 +146,7 @@ class Walk:
         self._seen.add(start.key)
         self._todo.append(start)
         self.snapshots += 1
-        with _without_collections():
+        with _without_collections(), _unwatched(machine):
             while self._todo and not self.broken and self.advances < most and time.monotonic() < until:
                 if self.scattered:
                     self._todo.rotate(self._chance.randrange(len(self._todo)))
@@ -162,12 +164,15 @@ class Walk:
         if not foreign(definition):  # nobody looks at what came before
             start = start.but(log=Latest())
         answers = left(definition.states[start.state], start)
-        return Place(start, Account.of(start), answers, outstanding(definition, start), self.world.key(start))
+        known = Account.of(start)
+        return Place(start, known, answers, outstanding(definition, start), (self.world.key(start), told(known)))
 
     def _leave(self, place: Place) -> None:
         """Tell the machine everything that can happen at this rest."""
         definition, key_of, seen = self.definition, self.world.key, self._seen
         take, before, asked = engine(definition).take, place.snapshot, place.asked
+        if not all(type(request) in ANSWERS for request in asked):
+            self.unanswered.add(before.state)
         for event in self.world.events(before, asked, definition.accepts(before.state)):
             try:
                 after, asking = take(before, event, asked)
@@ -177,7 +182,7 @@ class Walk:
             except BaseException as error:  # a SystemExit, too: it would end the command as if all were well
                 self._break("I8", _refused(error), place, event)
                 return
-            rows, key = after.log.latest, key_of(after)
+            rows, key = after.log.latest, (key_of(after), told(move.told))
             new = key not in seen
             found = self._check(move, rows, new)
             if found is not None:
@@ -187,7 +192,7 @@ class Walk:
                 self._reach(move, rows, key, place)
             if self._circles.kept:
                 self._circles.add(place, event, rows, key)
-        if "I11" in self.promises and key_of(before) != place.key:
+        if "I11" in self.promises and key_of(before) != place.key[0]:
             self._break("I11", "a snapshot was changed by what was told after it", place)
 
     def _reach(self, move: Move, rows: tuple[str, ...], key: tuple[Any, ...], before: Place) -> None:
@@ -211,7 +216,7 @@ class Walk:
         """The first promise that is broken at a move, and how."""
         self.advances += 1
         times = self.paths[rows] = self.paths[rows] + 1
-        for promise in self._breakable[new, move.about_calls, move.new_history]:
+        for promise in self._breakable[new, move.about_calls, move.new_history, move.asks_model]:
             sentence = promise(move)
             if sentence is not None:
                 return self._name(promise), sentence
@@ -219,8 +224,8 @@ class Walk:
             self.orders.look(move.before, move.event, rows)
         return self._look_closer(move) if self.looks is None or times <= self.looks else None
 
-    def _broken_by(self, new: bool, about_calls: bool, new_history: bool) -> list[Promise]:
-        facts = {"about_calls": about_calls, "new_history": new_history}
+    def _broken_by(self, new: bool, about_calls: bool, new_history: bool, asks_model: bool) -> list[Promise]:
+        facts = {"about_calls": about_calls, "new_history": new_history, "asks_model": asks_model}
         always = [promise for name, promise in self.promises.items() if name not in ELSEWHERE]
         found = [one for one in always if one not in SUBJECTS or any(facts[field] for field in SUBJECTS[one])]
         return found + [promise for name, promise in self.promises.items() if new and name == "I9"]
@@ -260,6 +265,16 @@ def spoil(move: Move) -> None:
     for request in move.requests:
         for call in getattr(request, "calls", ()):
             call.checked_arguments["spoilt"] = True
+
+
+@contextmanager
+def _unwatched(machine: Engine) -> Iterator[None]:
+    """Who counts what the tests of a definition take does not count what is explored here."""
+    watch, machine.watch = machine.watch, None
+    try:
+        yield
+    finally:
+        machine.watch = watch
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def _own(move: Move) -> bool:
 CLOCK: Constant = 1e-6  #: seconds that two ways of adding up the same times may differ
 _AMOUNTS: Constant = ("steps", "calls", "cost_usd", "tokens", "unpriced", "unmetered")
 _USED: Constant = itemgetter(*_AMOUNTS)
-_SPENT: Constant = itemgetter(*_AMOUNTS, "clock", "since")
+_SPENT: Constant = itemgetter(*_AMOUNTS, "clock", "since", "budget")
 
 
 def budgets(move: Move) -> str | None:
@@ -84,6 +84,8 @@ def budgets(move: Move) -> str | None:
         return f"{told.calls} calls are admitted, {limit} may be"
     if _SPENT(after.__dict__) == _SPENT(told.__dict__):
         return None
+    if after.budget != told.budget:
+        return f"the snapshot holds {after.budget}, and the events say {told.budget}"
     off = (after.clock - after.since) - told.seconds
     if _USED(after.__dict__) != _USED(told.__dict__) or not -CLOCK <= off <= CLOCK:
         return f"the snapshot shows {after.spend}, the events say {_USED(told.__dict__)} and {told.seconds} seconds"
@@ -115,6 +117,8 @@ def paired(move: Move) -> str | None:
     """I3: in the history each call has exactly one result, in order; no admitted call is missing when all goes on."""
     if move.told.fates and (move.asks_model or move.state.final is not None):
         return f"{_named(move.told.fates[0].call)} was admitted and is not in the history"
+    if move.asks_model and (missing := _unanswered(move)):
+        return f"the model is asked, and nothing became of {_named(missing)}"
     if not move.new_history:  # it was looked at when it was made
         return None
     for place, entry in enumerate(move.after.history.entries[:]):
@@ -127,6 +131,15 @@ def paired(move: Move) -> str | None:
         elif type(entry) is Final and entry.turn.calls:
             return f"entry {place} of the history is final and holds calls"
     return None
+
+
+def _unanswered(move: Move) -> Call | None:
+    """A call that the latest turn asked for and that is not in the history with it."""
+    turn, last = move.heard.brought, move.told.last
+    if not isinstance(turn, Turn) or turn.kind != CALLS:
+        return None
+    answered = () if last is None else [call.key for call in last.turn.calls]
+    return next((call for call in turn.calls if call.key not in answered), None)
 
 
 def _answers(call: Call, result: CallResult) -> bool:
@@ -147,7 +160,13 @@ def append_only(move: Move) -> str | None:
 
 
 def once(move: Move) -> str | None:
-    """I4: a call is started once, once more after its first loss where that is safe, and when somebody says so."""
+    """I4: a call is started once, once more after its first loss where that is safe, and when somebody says so.
+
+    Its identity is that of its step: each time the model is asked is another.
+    """
+    for request in move.requests if move.asks_model else ():
+        if type(request) is AskModel and request.step != move.told.steps:
+            return f"the model is asked for step {request.step}, and this is step {move.told.steps}"
     started = set()
     for call in move.starts:
         fate = move.admitted.fate(*call.key)
@@ -188,7 +207,7 @@ def _begun(move: Move) -> str:
 def final_before_cap(move: Move) -> str | None:
     """I6: a run that received a final turn, and had not observed a cancel, is answered with it."""
     turn = move.heard.brought
-    if not isinstance(turn, Turn) or turn.kind != FINAL or move.heard.cancelled:
+    if not isinstance(turn, Turn) or turn.kind != FINAL or move.heard.cancelled or _own(move):
         return None
     if move.finished or isinstance(move.event, CancelPolled):
         entries = move.after.history.entries
@@ -315,6 +334,8 @@ def _named(call: Call) -> str:
 def status(move: Move) -> str | None:
     """I13: the status is the first reason, in the table's order, that the events and the spend give at that gate."""
     due = reasons.decided((move.before.state, type(move.event)), move.heard)
+    if due is None and move.asks_model:
+        due = reasons.overdue(move.heard)
     if move.state.final is None:
         if due is None or _own(move):
             return None
@@ -343,8 +364,8 @@ PROMISES: Constant[dict[str, Promise]] = {
 
 #: Of what some speak only, by the fields of a move that say whether it has to do with it: no other breaks them.
 SUBJECTS: Constant[dict[Promise, tuple[str, ...]]] = {
-    paired: ("about_calls", "new_history"),
-    once: ("about_calls",),
+    paired: ("about_calls", "new_history", "asks_model"),
+    once: ("about_calls", "asks_model"),
     append_only: ("new_history",),
     truthful: ("about_calls",),
     admission: ("about_calls",),

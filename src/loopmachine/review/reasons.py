@@ -10,7 +10,7 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.events import CancelPolled, CancelRequested, ModelFailed
-from loopmachine.kinds import FINAL, MALFORMED, REFUSED, TRUNCATED
+from loopmachine.kinds import CALLS, FINAL, MALFORMED, REFUSED, TRUNCATED
 from loopmachine.records import Turn
 from loopmachine.review.account import NOT_COUNTED, Account, asked_for
 
@@ -23,6 +23,14 @@ def decided(gate: tuple[str, type[Any]], told: Account) -> str | None:
         if holds(told):
             return status
     return None
+
+
+def overdue(told: Account) -> str | None:
+    """The status with which a run has ended before it asks the model again, for what its last step brought."""
+    brought = told.brought
+    if brought is None or (isinstance(brought, Turn) and brought.kind == CALLS):  # the results of calls go back
+        return None
+    return decided(("rechecking_cancel", CancelPolled), told)
 
 
 # --- what a step brought --------------------------------------------------------------------------------------

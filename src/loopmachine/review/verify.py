@@ -12,14 +12,16 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine.definition import Definition
+from loopmachine.events import ModelReplied
 from loopmachine.limits import Budget, Policy
 from loopmachine.machine import live
 from loopmachine.records import Snapshot
 from loopmachine.review.explore import LOOKS, Broken, Walk, foreign
+from loopmachine.review.lines import known_rows
 from loopmachine.review.order import Both
 from loopmachine.review.pairwise import Options, every, pairwise
 from loopmachine.review.promises import PROMISES, Promise
-from loopmachine.review.world import BATCHES, FEWER, Unanswerable, World, nothing, used
+from loopmachine.review.world import BATCHES, FEWER, World, nothing, used
 from loopmachine.table import TOOL_LOOP
 
 #: The values that the worlds have, every two of which meet in one of them: of the budget, the policy, and the host.
@@ -71,6 +73,8 @@ class Report:
     definition: Definition
     unexplored: str = ""  #: why nothing was explored; blank where it was
     untold: tuple[str, ...] = ()  #: events that no world tells, by name; their rows are not expected to be taken
+    unanswered: set[str] = attrs.field(factory=set)  #: states that ask what no world can answer: none goes on there
+    out_of_reach: tuple[str, ...] = ()  #: rows that are not expected to be taken
     guessed: bool = False  #: what functions of somebody's own see of the history was taken to be what ``used`` sees
     configurations: int = 0
     advances: int = 0  #: each checked against every promise
@@ -90,7 +94,7 @@ class Report:
 
         A row may be missing where the exploration was cut; of a machine that can't be explored the table is all.
         """
-        explored = self.advances > 0 and not (self.whole and self.dead)
+        explored = self.advances > 0 and not (self.whole and self.dead and not self.unanswered)
         return not self.broken and not self.undeclared and (explored or bool(self.unexplored))
 
     @property
@@ -103,7 +107,7 @@ class Report:
         """The rows that were never taken, in the order of the table."""
         rows = self.rows
         told = ((row_id, row) for row_id, _, row in self.definition.all_rows() if row.event_name not in self.untold)
-        return [row_id for row_id, _ in told if row_id not in rows]
+        return [row_id for row_id, _ in told if row_id not in rows and row_id not in self.out_of_reach]
 
     def dead_under(self, option: str, value: Any) -> list[str]:
         """The rows that were taken, but in no configuration with this value; in the order of the table."""
@@ -124,6 +128,7 @@ class Report:
         self.whole = self.whole and walk.whole
         self.broken += walk.broken
         self.statuses |= walk.statuses
+        self.unanswered |= walk.unanswered
         self.orders = walk.orders.found | self.orders
         for option, value in chosen.items():
             self.taken.setdefault((option, value), set()).update(walk.rows)
@@ -155,32 +160,34 @@ def verify(
     promises: Mapping[str, Promise] = PROMISES,
     tools: Sequence[str] = (),
     sees: Sees | None = None,
+    out_of_reach: Sequence[str] = (),
     each: Each = lambda chosen, walk, seconds: None,
 ) -> Report:
     """Explore configurations on the real ``advance``, each advance checked against every promise.
 
-    Raises InvalidDefinition where no row leads to a state; whatever else is wrong with a table is refused before. One
-    without the tool-calling loop's events is not explored; of others only these are told. The Report says so.
+    Raises InvalidDefinition where no row leads to a state, and ValueError for a row that there is not; whatever else is
+    wrong with a table is refused before. One that is no tool-calling loop is not explored; of events, requests and
+    rests of your own nothing is told. The Report says so.
 
     ``full``: the product of all values, not every pair and what shows whether a row is dead under a value. ``seconds``
     bounds the whole, ``advances`` each configuration; the first broken promise ends it. ``scattered``: bounded, it is
     everywhere a little, and a path no shortest one. ``tools``: further tools by name, of whose calls your guards speak.
+    ``out_of_reach``: rows, as "state/number", that need more steps or calls than these small worlds have.
+
     ``sees(snapshot)``: what your guards and updates see of the history, to be hashed; by default ``world.nothing`` at
     first and then how often ``tools``, or all, were called with which outcomes. ``each`` is told its seconds.
     """
     live(definition)
     began = time.monotonic()
-    report = Report(definition, *_foreign_events(definition))
+    known_rows(definition, out_of_reach)
+    report = Report(definition, *_foreign_events(definition), out_of_reach=tuple(out_of_reach))
     search = _Search(definition, promises, tuple(tools), sees, None if full else LOOKS, advances, scattered)
     searches = [search]
     if sees is None and foreign(definition):
         report.guessed = True
         searches.append(attrs.evolve(search, sees=used(search.tools)))
-    try:
-        for search in () if report.unexplored else searches:
-            _explore(report, search, full, math.inf if seconds is None else began + seconds, each)
-    except Unanswerable as error:
-        report.unexplored = str(error)
+    for search in () if report.unexplored else searches:
+        _explore(report, search, full, math.inf if seconds is None else began + seconds, each)
     report.seconds = time.monotonic() - began
     return report
 
@@ -247,8 +254,12 @@ def _configurations(report: Report, full: bool) -> Iterator[Mapping[str, Any]]:
 
 
 def _foreign_events(definition: Definition) -> tuple[str, tuple[str, ...]]:
-    """Why a machine can't be explored, if so; and its events that no world tells, which are not the loop's."""
+    """Why a machine can't be explored, if so; and its events that no world tells, which are not the loop's.
+
+    Without a model that replies it is another machine, whose snapshots may be others, too.
+    """
     known = {row.event for _, _, row in TOOL_LOOP.all_rows()}
     events = dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None)
     strange = tuple(event.__name__ for event in events if event not in known)
-    return "" if len(strange) < len(events) else f"no world tells {', '.join(strange)}", strange
+    why = "" if ModelReplied in events else "it hears no model, and worlds are those of the tool-calling loop"
+    return why if len(strange) < len(events) else f"no world tells {', '.join(strange)}", strange

@@ -14,7 +14,6 @@ from typing import Final as Constant
 
 import attrs
 
-from loopmachine.errors import LoopError
 from loopmachine.events import (
     ApprovalGiven,
     CallLost,
@@ -79,10 +78,6 @@ def handed_in() -> History:
     return History([UserMessage("before"), Exchange(Turn(calls=(old,)), (CallResult.of(old, "ok", "1"),))])
 
 
-class Unanswerable(LoopError):
-    """A machine asks what no world can answer."""
-
-
 def nothing(snapshot: Snapshot) -> Any:
     """What guards see of the history that look at what those of the tool-calling loop look at."""
     return None
@@ -127,12 +122,13 @@ class World:
     # --- what a host may answer -----------------------------------------------------------------------
 
     def events(self, snapshot: Snapshot, asked: tuple[Any, ...], accepted: tuple[str, ...]) -> list[Event]:
-        """All that can happen at a rest: each answer to each request, a cancel, and another host."""
+        """All that can happen at a rest: each answer to each request, a cancel, and another host. Of a request of
+        somebody's own no answer is known.
+        """
         found: list[Event] = []
         for request in asked:
-            if type(request) not in _ANSWERS:
-                raise Unanswerable(f"{snapshot.state} asks {type(request).__name__}, which no world can answer")
-            found += _ANSWERS[type(request)](self, request, snapshot)
+            if type(request) in ANSWERS:
+                found += ANSWERS[type(request)](self, request, snapshot)
         if "CancelRequested" in accepted:
             waits = any(type(request) in _WAITS for request in asked)
             found += self._made(_cancels, self._times(snapshot, waits=waits))
@@ -180,7 +176,7 @@ class World:
         return self._made(_polls, times)
 
     def _turns(self, request: AskModel | InterruptModel, snapshot: Snapshot) -> Iterable[Event]:
-        return self._made(_replies, self._times(snapshot), request.step, next(iter(snapshot.ids), None))
+        return self._made(_replies, self._times(snapshot), request.step, _used_before(snapshot))
 
     def _results(self, request: StartCalls | InterruptCalls, snapshot: Snapshot) -> Iterable[Event]:
         return self._made(_ends, self._times(snapshot), request.calls)
@@ -200,7 +196,7 @@ class World:
 
 
 _WAITS: Constant = (AskApproval, ResolveCalls)  #: for a person
-_ANSWERS: Constant[dict[type[Any], Any]] = {
+ANSWERS: Constant[dict[type[Any], Any]] = {
     PollCancel: World._polls,
     AskModel: World._turns,
     InterruptModel: World._turns,
@@ -209,6 +205,13 @@ _ANSWERS: Constant[dict[type[Any], Any]] = {
     AskApproval: World._verdicts,
     ResolveCalls: World._resolutions,
 }
+
+
+def _used_before(snapshot: Snapshot) -> str | None:
+    """An id that was used before in the run: one that the snapshot does not hold, if there is such."""
+    asked = [call.id for one in snapshot.history.entries if type(one) is Exchange for call in one.turn.calls]
+    unknown = (own for own in asked if own not in snapshot.ids)
+    return next(unknown, next(iter(snapshot.ids), None))
 
 
 # --- what can happen --------------------------------------------------------------------------------------
@@ -231,12 +234,15 @@ def _hosts(world: World, at: float, fresh: bool) -> Iterator[Event]:
 
 def _replies(world: World, at: float, step: int, old: str | None) -> Iterator[Event]:
     """Everything that asking the model can bring in a step, where ``old`` is an id used before."""
+    some = (call("once", f"s{step}", step, 0),)
+    first = step == 1  # what can't all be tried at every step is another at the first than at the others
     turns: list[dict[str, Any]] = [
-        {"text": "the answer", "stop": "stop"},
+        {"text": "the answer", "stop": "stop" if first else "end_turn"},
         {"text": " ", "stop": "stop"},
-        {"fault": "calls[0].name: it is blank", "calls": (call("once", f"s{step}", step, 0),)},
-        {"text": "no", "stop": "refusal"},
-        {"text": "cut", "stop": "length", "calls": (call("once", f"s{step}", step, 0),)},
+        {"fault": "calls[0].name: it is blank", "text": "" if first else "so", "calls": some},
+        {"text": "no", "stop": "refusal", "calls": some if first else ()},
+        {"text": "cut", "stop": "length", "calls": some},
+        {"text": "cut", "stop": "max_tokens"},
     ]
     for kinds in world.batches:
         turns.append({"calls": tuple(call(kind, f"s{step}p{place}", step, place) for place, kind in enumerate(kinds))})
@@ -247,21 +253,28 @@ def _replies(world: World, at: float, step: int, old: str | None) -> Iterator[Ev
     for turn, usage in product(turns, world.usages):
         yield ModelReplied(Turn(usage=usage, **turn), at=at)
     yield ModelFailed("down", at=at)
-    yield ModelFailed("late", retryable=True, timed_out=True, at=at)
+    yield ModelFailed("late", retryable=first, timed_out=True, usage=None if first else world.usages[-1], at=at)
     yield ModelFailed("busy", retryable=True, at=at)
     yield ModelFailed("busy", retryable=True, retry_after=WAIT, usage=world.usages[-1], at=at)
+
+
+#: The other outcomes of a tool that ran: of calls at even places, and at odd ones.
+_OTHERS: Constant = (("denied", "timed_out"), ("interrupted", "unknown"))
 
 
 def _ends(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
     """Everything that can become of a running call; at a later time it was slow."""
     for one in calls:
-        done = CallResult.of(one, "ok", "done")
+        done, broke = CallResult.of(one, "ok", "done"), CallResult.of(one, "failed", "it broke")
         yield CallReturned(done, at=at)
-        for outcome in ("failed",) if world.policy.max_identical_turns else ("failed", "denied", "timed_out"):
+        yield CallReturned(broke, at=at)
+        for outcome in () if world.policy.max_identical_turns else _OTHERS[one.place % 2]:
             yield CallReturned(CallResult.of(one, outcome, "it broke"), at=at)
+        if world.policy.max_identical_turns:
+            yield CallReturned(CallResult.of(one, "ok", "other"), at=at)
         yield CallLost(one.step, one.place, at=at)
-        for usage in world.usages if len(world.usages) > 1 else ():  # of a sub-run, which tells it or does not
-            yield CallReturned(done, Usage() if usage is None else usage, at=at)
+        for place, usage in enumerate(world.usages if len(world.usages) > 1 else ()):  # of a sub-run: told or not
+            yield CallReturned(broke if place % 2 else done, Usage() if usage is None else usage, at=at)
         if len(world.usages) > 1:
             yield CallLost(one.step, one.place, world.usages[-1], at=at)
 
@@ -287,5 +300,6 @@ def _findings(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Even
 
 
 def _resolution(world: World, lost: Call, fate: str) -> Resolution:
-    found = attrs.evolve(CallResult.of(lost, "ok", "done"), usage=world.usages[-1]) if fate == "found" else None
+    brought = CallResult.of(lost, "failed" if lost.place % 2 else "ok", "done")
+    found = attrs.evolve(brought, usage=world.usages[-1]) if fate == "found" else None
     return Resolution(lost.step, lost.place, fate == "rerun", found)
