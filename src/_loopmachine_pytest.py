@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("loopmachine", "what the tests cover of a loop's definition")
     group.addoption(
         "--loop-cov",
+        action="append",  # so that a second one is seen
         nargs="?",
         const="loopmachine.table:TOOL_LOOP",
         metavar="MODULE:DEFINITION",

@@ -11,13 +11,29 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
 
-from loopmachine import Budget, CancelToken, Context, Loop, Policy, Result, Tool, run_async, tool
-from loopmachine.events import CallReturned, CancelRequested, ModelFailed, Resumed
+from loopmachine import (
+    TOOL_LOOP,
+    Budget,
+    CancelToken,
+    Context,
+    Loop,
+    Policy,
+    Result,
+    Row,
+    Tool,
+    run_async,
+    tool,
+    updates,
+)
+from loopmachine.async_host import AsyncHost
+from loopmachine.events import CallReturned, CancelPolled, CancelRequested, ModelFailed, Resumed
+from loopmachine.host import Pool
 from loopmachine.machine import Advance
 from loopmachine.requests import AskApproval
 from tests.drivers import DONE, GO, as_task, brought, call, calls
@@ -632,6 +648,51 @@ def test_a_child_that_is_being_cancelled_already_is_not_cancelled_twice() -> Non
     assert played(scene) == (True, ["cleaned up"], [("a", "interrupted")])
 
 
+async def _swallows() -> None:
+    """Cancel itself and swallow that, as a timeout of one's own does without ``uncancel``; then wait for ever."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(20)
+    await asyncio.sleep(60)
+
+
+def test_a_child_that_once_swallowed_a_cancellation_is_cancelled_all_the_same() -> None:
+    """At the deadline, by the token and with its run: it counts as cancelled for ever, and is given a moment."""
+
+    @tool
+    async def work() -> None:
+        """Work."""
+        await _swallows()
+
+    async def model(messages: Any, tools: Any) -> None:
+        await _swallows()
+
+    def run_of(model: Any, **options: Any) -> Any:
+        return run_async(model, "go", tools=[work], **options)
+
+    async def scene() -> list[Any]:
+        token = CancelToken()
+        asyncio.get_running_loop().call_later(0.02, token.cancel)
+        soon = Budget(max_seconds=0.02)
+        runs = [run_of(model, budget=soon), run_of(model, cancel=token)]
+        runs += [run_of(scripted(call("a", "work")), **given) for given in ({"budget": soon}, {"cancel": token})]
+        outer = asyncio.wait_for(run_of(scripted(call("a", "work"))), 0.02)
+        ended: list[Any] = await asyncio.gather(*runs, outer, return_exceptions=True)
+        left = ended.pop()
+        return [*[(one.status, outcomes(one.loop)) for one in ended], type(left)]
+
+    cut = [("a", "interrupted")]
+    assert played(scene) == [
+        ("time_budget", []),
+        ("cancelled", []),
+        ("time_budget", cut),
+        ("cancelled", cut),
+        TimeoutError,
+    ]
+
+
 def test_a_second_cancellation_hurries_nobody() -> None:
     """One is on its way out already, and the children are still awaited."""
     stopped = Stopped()
@@ -971,6 +1032,112 @@ def test_an_approver_may_be_async(asynchronous: bool) -> None:
     assert outcomes(again.loop) == [("a", "ok"), ("b", "denied"), ("c", "denied")]
 
 
+SAYS = contextvars.ContextVar("says", default="nobody")
+
+
+def test_a_sync_approver_is_asked_on_a_thread_in_the_context_of_the_run() -> None:
+    """The event loop runs on meanwhile."""
+    asked, released, seen = threading.Event(), threading.Event(), list[str]()
+
+    def approve(call: Any) -> bool:
+        asked.set()
+        seen.extend([threading.current_thread().name.partition("_")[0], SAYS.get()])
+        return released.wait(20)
+
+    async def scene() -> Result:
+        SAYS.set("the run")
+        running = asyncio.ensure_future(run_async(scripted(PAYS[0], DONE), "go", tools=[pay], approve=approve))
+        await until(asked.is_set)
+        released.set()
+        return await running
+
+    result = played(scene)
+    assert (result.status, seen, outcomes(result.loop)) == ("answered", ["loopmachine", "the run"], [("a", "ok")])
+
+
+def test_what_an_approver_hands_out_to_be_awaited_is_awaited_call_by_call() -> None:
+    """Whichever of his words it is."""
+    said: dict[str, Any] = {
+        "a": as_task(lambda: True),
+        "b": lambda: None,
+        "c": as_task(lambda: "no"),
+        "d": lambda: True,
+    }
+    reply = calls(*(call(one, "pay", amount=1) for one in "abcd"))
+    result = drive(scripted(reply), tools=[pay], approve=lambda call: said[call.id]())
+    decided = [(one.place, one.approved, one.reason) for one in result.snapshot.decisions]
+    assert decided == [(0, True, ""), (2, False, "no"), (3, True, "")]
+
+
+PAYS = [call("a", "pay", amount=1), calls(call("a", "pay", amount=1), call("b", "pay", amount=2))]
+
+
+def test_a_sync_approver_is_awaited_when_the_run_is_cancelled_and_his_word_kept() -> None:
+    """He is asked about no other call."""
+    stopped, asked = Stopped(), list[str]()
+
+    def approve(call: Any) -> bool:
+        asked.append(call.id)
+        return stopped.on_a_thread() == "kept"
+
+    loop = started()
+    said = played(lambda: stopped.stop(loop, model=scripted(PAYS[1]), approve=approve))
+    assert (said, stopped.log, asked) == (CANCELLED, ["ended"], ["a"])
+    drive(scripted(DONE), None, loop=loop, approve=lambda call: asked.append(call.id))
+    assert (asked, [one.approved for one in loop.snapshot.decisions]) == (["a", "b"], [True])
+
+
+def test_an_approver_that_swallows_the_cancellation_of_the_run_is_asked_about_no_other_call() -> None:
+    """His word is kept."""
+    stopped, asked = Stopped(), list[str]()
+
+    async def approve(call: Any) -> bool:
+        asked.append(call.id)
+        with suppress(asyncio.CancelledError):
+            await stopped.here()
+        return True
+
+    loop = started()
+    said = played(lambda: stopped.stop(loop, model=scripted(PAYS[1]), approve=approve))
+    assert (said, asked, [one.approved for one in loop.snapshot.decisions]) == (CANCELLED, ["a"], [True])
+
+
+def test_what_an_approver_hands_out_when_he_has_cancelled_the_run_is_closed() -> None:
+    """Nobody awaits it, and the run ends cancelled."""
+    token, ended = CancelToken(), list[Result]()
+
+    async def later() -> None:
+        """Never awaited."""
+
+    def approve(call: Any) -> Any:
+        token.cancel("enough")
+        return later()
+
+    def act() -> None:
+        ended.append(drive(scripted(PAYS[0]), tools=[pay], approve=approve, cancel=token))
+
+    assert (unawaited(act), [one.status for one in ended]) == ([], ["cancelled"])
+
+
+@pytest.mark.parametrize("who", ["model", "approve"])
+def test_what_is_handed_out_to_be_awaited_when_the_run_is_cancelled_is_closed(who: str) -> None:
+    """Nobody awaits it any more; the model, or the approver, is asked again."""
+    stopped, asked = Stopped(), list[str]()
+
+    async def later() -> None:
+        """Never awaited."""
+
+    def hand_out(*given: Any) -> Any:
+        stopped.on_a_thread()
+        return later()
+
+    options = {"model": scripted(PAYS[0]), who: hand_out}
+    loop = started()
+    assert unawaited(lambda: asked.append(played(lambda: stopped.stop(loop, **options)))) == []
+    result = drive(scripted(DONE), None, loop=loop, approve=lambda call: True)
+    assert (asked, result.status, result.spend.steps) == ([CANCELLED], "answered", 2)
+
+
 def test_a_run_that_nobody_decides_is_suspended() -> None:
     """As in ``run``."""
     result = drive(scripted(call("a", "pay", amount=1)), tools=[pay])
@@ -1108,3 +1275,190 @@ def test_a_result_of_a_call_is_told_once() -> None:
     result = drive(as_task(scripted(reply, DONE)), tools=[look])
     told = [event.result.id for event in result.snapshot.events if isinstance(event, CallReturned)]
     assert (sorted(told), math.isclose(result.spend.calls, 8)) == ([f"c{n}" for n in range(8)], True)
+
+
+# --- what a run leaves behind -----------------------------------------------------------------------------
+
+
+def over(snapshot: Any, event: Any) -> bool:
+    """The run is over, whatever still runs."""
+    return True
+
+
+#: Ends at the first result, whatever else is running, and at once when it is cancelled.
+HASTY = TOOL_LOOP.with_row(
+    "dispatching", Row(CallReturned, "finished_stuck", over, updates.record, first_because="it is a test"), at=1
+).with_row("awaiting_model", Row(CancelRequested, "finished_cancelled", over, updates.remember_cancel), at=3)
+
+
+def test_a_tool_that_runs_when_the_run_ends_is_cancelled_and_awaited() -> None:
+    """By a row of somebody's own; what it brings is told to nobody."""
+    stopped = Stopped()
+
+    @tool
+    async def hang() -> None:
+        """Hang."""
+        await stopped.here()
+
+    @tool
+    async def quick() -> None:
+        """Come back once the other hangs."""
+        await until(lambda: stopped.ready)
+
+    reply = calls(call("a", "hang"), call("b", "quick"))
+    result = drive(scripted(reply), tools=[hang, quick], definition=HASTY)
+    told = [event.result.id for event in result.snapshot.events if isinstance(event, CallReturned)]
+    assert (result.status, stopped.log, told, result.loop.driven) == ("stuck", ["cleaned up"], ["b"], False)
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "hands out"])
+def test_a_model_that_is_asked_when_the_run_ends_is_left_without_a_reply(kind: str) -> None:
+    """A task is cancelled, a thread awaited, what it hands out closed."""
+    token, stopped, ended = CancelToken(), Stopped(), list[Any]()
+
+    async def later() -> None:
+        token.cancel("enough")
+        await stopped.here()
+
+    def now(messages: Any, tools: Any) -> Any:
+        token.cancel("enough")
+        stopped.log.append("cleaned up")
+        return unheard() if kind == "hands out" else DONE
+
+    async def unheard() -> None:
+        """Never awaited."""
+
+    model = (lambda messages, tools: later()) if kind == "async" else now
+    assert unawaited(lambda: ended.append(drive(model, definition=HASTY, cancel=token))) == []
+    (result,) = ended
+    kinds = [type(event).__name__ for event in result.snapshot.events]
+    assert (result.status, stopped.log, kinds[-1]) == ("cancelled", ["cleaned up"], "CancelRequested")
+
+
+def _dispatching(*tools: Any) -> Loop:
+    """A loop whose calls are to be started, of each tool one."""
+    loop = started(tools=[*tools])
+    loop.send(CancelPolled(False, at=0.0))
+    loop.replied(calls(*(call(made.name, made.name) for made in tools)), at=0.0)
+    loop.send(CancelPolled(False, at=0.0))
+    return loop
+
+
+class Waited(Pool):
+    """A pool that keeps whether its threads were waited for."""
+
+    waited: bool | None = None
+
+    def close(self, *, wait: bool) -> None:
+        self.waited = wait
+        super().close(wait=wait)
+
+
+def test_a_run_that_is_closed_awaits_nothing_and_lets_the_loop_go() -> None:
+    """Its tasks are cancelled, threads told to stop, and what is done by then is recorded."""
+    stopped, begun, heard, resumed = Stopped(), threading.Event(), threading.Event(), list[bool]()
+
+    @tool
+    async def quick() -> str:
+        """Come back at once."""
+        return "done"
+
+    @tool(effect="read")
+    def wait(ctx: Context) -> str:
+        """Wait until it is told to stop, at first."""
+        cancel: Any = ctx.cancel
+        begun.set()
+        if not resumed and cancel.wait(20):
+            heard.set()
+        return "waited"
+
+    @tool(effect="read")
+    async def hang() -> str:
+        """Hang, at first."""
+        if not resumed:
+            await stopped.here()
+        return "hung"
+
+    loop = _dispatching(quick, wait, hang)
+
+    async def scene() -> Any:
+        host = AsyncHost(scripted(), None, None, None, None)
+        pool = host.pool = Waited(3)
+        closed: Any = host.run(loop, None)
+        closed.send(None)
+        await until(lambda: stopped.ready and begun.is_set())
+        closed.close()
+        left = loop.driven, outcomes(loop), pool.waited
+        await until(lambda: stopped.log and heard.is_set())
+        resumed.append(True)
+        return left, await run_async(scripted(DONE), loop=loop)
+
+    left, result = played(scene)
+    assert (left, stopped.log, [one.content for one in result.results]) == (
+        (False, [("quick", "ok")], False),
+        ["cleaned up"],
+        ["done", "waited", "hung"],
+    )
+
+
+def test_a_loop_whose_host_is_on_a_closed_event_loop_is_taken_up_by_another() -> None:
+    """Nothing keeps the host, and what comes late of a thread is told to nobody."""
+    token, begun, release = CancelToken(), threading.Event(), threading.Event()
+
+    @tool(effect="read")
+    def wait() -> str:
+        """Wait for its release."""
+        begun.set()
+        release.wait(20)
+        return "waited"
+
+    @tool(effect="read")
+    async def hang() -> str:
+        """Hang until then."""
+        if not release.is_set():
+            await asyncio.sleep(20)
+        return "hung"
+
+    loop, events = _dispatching(wait, hang), asyncio.new_event_loop()
+
+    async def main() -> tuple[Any, Any]:
+        host = AsyncHost(scripted(), token, None, None, None)
+        task = asyncio.ensure_future(host.run(loop, None))
+        await until(begun.is_set)
+        return weakref.ref(task), host.pool
+
+    gone, pool = events.run_until_complete(main())
+    events.close()
+    stood = loop.driven, loop.cancel, loop.snapshot.state
+    release.set()
+    result = drive(scripted(DONE), None, loop=loop)
+    pool.free.get(timeout=20)
+    gc.collect()
+    assert (stood, gone(), loop.cancel) == ((False, token, "dispatching"), None, None)
+    assert (result.status, [one.content for one in result.results]) == ("answered", ["waited", "hung"])
+
+
+def test_a_stranded_run_that_is_closed_at_last_tells_nothing_to_a_loop_that_another_host_drives() -> None:
+    """What it knows of a call is not the result of the call's second run."""
+    runs, stray = list[int](), list[Any]()
+
+    @tool(effect="read")
+    async def work() -> str:
+        """Close the stray run, if there is one."""
+        runs.append(len(runs))
+        for one in stray:
+            one.close()
+        return f"run {len(runs)}"
+
+    loop, events = _dispatching(work), asyncio.new_event_loop()
+
+    async def main() -> Any:
+        run: Any = AsyncHost(scripted(), None, None, None, None).run(loop, None)
+        run.send(None)
+        await until(lambda: runs)
+        return run
+
+    stray.append(events.run_until_complete(main()))
+    events.close()
+    result = drive(scripted(DONE), None, loop=loop)
+    assert (result.status, [one.content for one in result.results]) == ("answered", ["run 2"])

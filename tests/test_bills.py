@@ -319,7 +319,10 @@ def test_what_a_lost_call_spent_is_spent_when_somebody_says_what_became_of_it(fo
     loop.send(CallReturned(result(second), Usage(input_tokens=1, output_tokens=1, cost_usd=0.0), at=1.0))
     loop.send(CallLost(first.step, first.place, at=1.0))
     before = loop.snapshot.cost_usd
-    said = {"another result": {"result": CallResult.of(first, "ok", "found")}, "rerun": {"rerun": True}}
+    said: dict[str, dict[str, Any]] = {
+        "another result": {"result": CallResult.of(first, "ok", "found")},
+        "rerun": {"rerun": True},
+    }
     loop.send(resolved(word(first, **said.get(found, {})), at=1.0))
     told = loop.snapshot.cost_usd, loop.snapshot.events[-1].usage, loop._spend().cost_usd
     while not loop.finished:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from loopmachine import Budget, CancelToken, Context, Loop, Tool, Usage, loop_tool, run, run_async, tool
-from loopmachine.events import CancelPolled
+from loopmachine.events import CallReturned, CancelPolled
+from loopmachine.host import Pool
 from loopmachine.sync_host import SyncHost
 from tests.drivers import ASYNC_THREADS, DONE, THREADS, Driver, Stage, call, calls, everywhere
-from tests.test_async_host import drive, played, until
+from tests.test_async_host import HASTY, drive, played, until
 from tests.test_hosts import Stop, outcomes, scripted, started
 
 NEVER = 60.0  #: seconds; nothing takes so long
@@ -101,6 +103,33 @@ def test_what_passes_through_one_tool_tells_those_beside_it(driver: Driver, wait
     again = Loop.from_json(loop.to_json(), tools=[ask])
     result = driver.drive(scripted(call("c", "wait"), DONE), None, loop=again)
     assert (result.status, result.results[-1].content) == ("answered", "False")
+
+
+@ON_THREADS
+@pytest.mark.parametrize("falls", [False, True], ids=["returns", "falls"])
+def test_what_runs_when_a_row_of_ones_own_ends_the_run_is_told_to_stop(
+    driver: Driver, falls: bool, waits: Waits
+) -> None:
+    """It is awaited, and what it brings is told to nobody; what is no Exception comes out all the same."""
+
+    @tool
+    def quick() -> None:
+        """Come back once the other waits."""
+        waits.begun.wait(NEVER)
+
+    @tool
+    def hang(ctx: Context) -> None:
+        """Wait to be told."""
+        waits.wait(ctx)
+        if falls:
+            raise Stop
+
+    loop = started(tools=[quick, hang], definition=HASTY)
+    with pytest.raises(Stop) if falls else nullcontext():
+        driver.drive(scripted(calls(call("a", "hang"), call("b", "quick"))), None, loop=loop)
+    told = [event.result.id for event in loop.snapshot.events if isinstance(event, CallReturned)]
+    assert (waits.heard[:3], told) == ([True, True, "the run has ended"], ["b"])
+    assert (loop.result().status, loop.driven) == ("stuck", False)
 
 
 def test_an_interrupt_tells_the_tools_that_are_on_threads(waits: Waits) -> None:
@@ -267,7 +296,7 @@ def test_step_by_step_the_clock_goes_on_from_the_latest_event(at: float) -> None
 # --- an interrupt in the midst of it ------------------------------------------------------------------------
 
 
-class Broken(ThreadPoolExecutor):
+class Broken(Pool):
     """A pool that is interrupted while it takes a call: before that is on its thread, or when it has begun."""
 
     def __init__(self, begun: threading.Event | None, release: threading.Event) -> None:
@@ -275,12 +304,12 @@ class Broken(ThreadPoolExecutor):
         self.begun, self.release = begun, release
         self.late: list[Any] = []
 
-    def submit(self, *given: Any) -> Any:  # type: ignore[override]  # what is handed out here has no names
+    def submit(self, function: Callable[[], object]) -> None:
         """Take it, as far as that goes."""
         if self.begun is None:
-            self.late.append(given)
+            self.late.append(function)
         else:
-            super().submit(*given)
+            super().submit(function)
             self.begun.wait(NEVER)
             threading.Timer(0.05, self.release.set).start()
         raise KeyboardInterrupt
@@ -303,8 +332,8 @@ def test_a_call_that_was_begun_while_its_host_was_interrupted_is_awaited(begins:
     pool = host.pool = Broken(begun if begins else None, release)
     with pytest.raises(KeyboardInterrupt):
         host.run(loop, None)
-    for function, *given in pool.late:
-        function(*given)
+    for function in pool.late:
+        function()
     assert (outcomes(loop), log, loop.driven) == ([("a", "ok")] if begins else [], ["worked"] * begins, False)
     release.set()
     result = run(scripted(DONE), loop=loop)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO
+from types import SimpleNamespace
+from typing import IO, Any
 
 import pytest
 
-from loopmachine.cli import UNREAD, main
+from loopmachine import guards
+from loopmachine.cli import INTERRUPTED, UNREAD, main
+from loopmachine.definition import Definition, Row, State
 from loopmachine.review.diagram import COMMITTED, picture
 from loopmachine.table import TOOL_LOOP
-from tests.test_review_lines import SMALL
+from tests.test_promises import planted
+from tests.test_review_lines import SMALL, Go
 
 ROOT = Path(__file__).parent.parent
 OWN = "tests.test_review_lines:SMALL"
@@ -58,6 +64,29 @@ def test_a_tool_without_a_name_is_refused(name: str, capsys: pytest.CaptureFixtu
         "",
         f"loopmachine verify: error: argument --tool: it must be the name of a tool, not {name!r}",
     )
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "-0.0"])
+def test_no_time_at_all_is_refused(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is explored, with what it should be."""
+    with pytest.raises(SystemExit) as left:
+        main(["verify", "--minutes", minutes])
+    told = capsys.readouterr()
+    assert (left.value.code, told.out, told.err.splitlines()[-1]) == (
+        2,
+        "",
+        f"loopmachine verify: error: argument --minutes: it must be more than 0, not {minutes}",
+    )
+
+
+UNREACHED = TOOL_LOOP.with_state(State("finished_sold", "It is sold.", final="limit"))
+
+
+def test_of_a_table_that_can_not_be_run_only_the_fault_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of it is said to hold before."""
+    assert main(["verify", f"{__name__}:UNREACHED"]) == 2
+    fault = "loopmachine: the definition can't be run:\n- finished_sold: no row leads here yet\n"
+    assert capsys.readouterr() == ("", fault)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +184,91 @@ def test_a_module_that_leaves_on_import_does_not_end_the_tests_as_passed(leaving
     command = [sys.executable, "-m", "pytest", f"--loop-cov={leaving}"]
     ran = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr.startswith(f"ERROR: --loop-cov: {LEFT};")) == (4, True)
+
+
+# --- an encoding that lacks what is printed -------------------------------------------------------------------
+
+WAITS = State("grün", "Gehe.", lambda snapshot: ())
+#: Names of a state and of a definition that not every encoding has.
+NAMES = SimpleNamespace(grün=Definition("grün", {WAITS: [Row(Go, "ende")], State("ende", "Halt.", final="fault"): []}))
+
+
+def written(errors: str, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> bytes:
+    """What a command prints where only ASCII can be, and what can't be encoded is dealt with so."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=errors)
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(command) == 0
+    return out.buffer.getvalue()
+
+
+@pytest.mark.parametrize("command", [["diagram", "--format", "table"], ["verify"]], ids=" ".join)
+def test_what_the_encoding_lacks_is_printed_as_escapes(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it would raise or is only for names of files; what somebody chose instead is left to them."""
+    told = {
+        errors: written(errors, monkeypatch, [*command, f"{__name__}:NAMES.grün"])
+        for errors in ("strict", "surrogateescape", "backslashreplace", "replace")
+    }
+    said = [rb"gr\xfcn" in text for text in told.values()]
+    assert (said, b"gr?n" in told["replace"]) == ([True, True, True, False], True)
+
+
+def test_a_stream_of_another_kind_is_printed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is: one that encodes nothing, and one that encodes and can't be told how."""
+    drawn, text, data = picture(SMALL, "table"), io.StringIO(), io.BytesIO()
+    for out in (text, codecs.getwriter("utf-8")(data)):
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["diagram", OWN, "--format", "table"]) == 0
+    assert (text.getvalue(), data.getvalue()) == (drawn.decode(), drawn)
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------------
+
+
+def stopped(snapshot: Any, event: Any) -> bool:
+    """The steps are spent; and somebody presses Ctrl-C in a world of repairs."""
+    if snapshot.policy.repairs:
+        raise KeyboardInterrupt
+    return guards.steps_spent(snapshot, event)
+
+
+def stopped_at_once(snapshot: Any, event: Any) -> bool:
+    """Somebody presses Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+STOPPED, STOPPED_AT_ONCE = (planted("checking_budget/5", guard=one) for one in (stopped, stopped_at_once))
+
+
+def test_a_verification_that_is_interrupted_prints_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """As one that was cut, of the configurations that were explored by then; with a shell's exit code for it."""
+    assert main(["verify", f"{__name__}:STOPPED"]) == INTERRUPTED
+    told = capsys.readouterr()
+    explored = told.out.partition("\n\n")[0].splitlines()[4:]
+    assert [line.partition(" s  ")[2].partition(";")[0] for line in explored[:2]] == [
+        "the defaults",
+        "1 configurations, not all to their end",
+    ]
+    assert (told.out.splitlines()[-1], told.err) == (
+        "passed: every promise holds on every path that was explored (it was cut)",
+        "",
+    )
+
+
+def test_a_verification_that_is_interrupted_at_once_found_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """And says so."""
+    assert main(["verify", f"{__name__}:STOPPED_AT_ONCE"]) == INTERRUPTED
+    told = capsys.readouterr()
+    assert (told.out.splitlines()[-1], told.err) == ("FAILED: nothing was explored", "")
+
+
+def test_any_command_that_is_interrupted_ends_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While a definition is loaded, say."""
+    (tmp_path / "slow.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["diagram", "slow:LOOP"]) == INTERRUPTED
+    assert capsys.readouterr() == ("", "")
 
 
 # --- a closed pipe ------------------------------------------------------------------------------------------

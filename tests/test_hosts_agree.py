@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from loopmachine import (
     Decision,
     Definition,
     Denied,
+    History,
     Loop,
     ModelError,
     Policy,
@@ -27,6 +29,8 @@ from loopmachine import (
     Row,
     Tool,
     Usage,
+    run,
+    run_async,
     tool,
     updates,
 )
@@ -36,9 +40,11 @@ from loopmachine.requests import AskModel, InterruptCalls, PollCancel, StartCall
 from loopmachine.review.moves import moves
 from loopmachine.review.promises import broken
 from loopmachine.table import TOOL_LOOP
+from loopmachine.tools import CallToken
 from tests.drivers import DONE, DRIVERS, Driver, Stage, Words, as_task, call, calls
 from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, USAGES, rarely
+from tests.test_async_host import played
 
 # --- the script -------------------------------------------------------------------------------------------
 
@@ -610,3 +616,155 @@ def test_an_approver_is_asked_though_it_is_false_in_itself(driver: Driver) -> No
     minutes = Minutes()
     result = Stage(driver).run(PAY, DONE, approve=minutes)
     assert (result.status, minutes) == ("answered", ["a"])
+
+
+# --- what a host can't use, or is told in vain ---------------------------------------------------------------
+
+
+@EACH_HOST
+@pytest.mark.parametrize("who", ["clock", "guard"])
+def test_what_calls_brought_is_kept_though_telling_it_fails(driver: Driver, who: str) -> None:
+    """What the clock or a guard of one's own raises comes out, and the loop goes on with the results."""
+    stage, left = Stage(driver), [OSError("flaky")]
+
+    def flaky(*given: Any) -> Any:
+        """Whether that is so can't be said at first."""
+        if stage.effects and left:
+            raise left.pop()
+        return 0.0
+
+    row = Row(CallReturned, "finished_stuck", flaky, first_because="it is a test")
+    definition = TOOL_LOOP.with_row("dispatching", row, at=1) if who == "guard" else TOOL_LOOP
+    clock = flaky if who == "clock" else stage.clock
+    loop = Loop("go", tools=stage.tools(), definition=definition, at=0.0)
+    with pytest.raises(OSError, match="flaky"):
+        stage.run(calls(call("a", "boom"), call("b", "deny")), prompt=None, loop=loop, clock=clock)
+    result = stage.run(DONE, prompt=None, loop=loop, clock=clock)
+    kept = [one.outcome for one in result.results]
+    assert (result.status, kept, sorted(stage.effects)) == ("answered", ["failed", "denied"], ["boom", "deny"])
+
+
+class Gone(asyncio.CancelledError):
+    """A cancellation of somebody's own."""
+
+
+@EACH_HOST
+def test_a_cancellation_of_ones_own_class_ends_no_run(driver: Driver) -> None:
+    """Nobody cancelled the run: the tool failed, or asking the model did."""
+
+    def fall(*given: Any) -> None:
+        """Raise."""
+        raise Gone
+
+    tools = driver.tools([Tool("fall", "Raise.", {"type": "object"}, fall)])
+    result = Stage(driver).run(call("a", "fall"), DONE, tools=tools)
+    failure = Stage(driver).run(fall).snapshot.failure
+    assert failure is not None
+    assert (result.status, result.results[0].content, failure.code) == ("answered", "Gone", "Gone")
+
+
+class Masked:
+    """A reply that raises where it is asked what it is."""
+
+    @property  # type: ignore[misc]  # a class says so of itself
+    def __class__(self) -> Any:
+        raise ValueError("nobody's business")
+
+
+def test_a_reply_that_raises_where_it_is_asked_what_it_is_is_malformed() -> None:
+    """Whatever it is, it is no reply."""
+
+    async def later(messages: Any, tools: Any) -> Any:
+        return Masked()
+
+    ends = [run(lambda messages, tools: Masked(), "go").status]
+    ends += [asyncio.run(run_async(model, "go")).status for model in (later, lambda messages, tools: Masked())]
+    assert ends == ["malformed"] * 3
+
+
+class Promise:
+    """Something to be awaited that is no coroutine."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __await__(self) -> Generator[None, None, Any]:
+        yield
+        return self.value
+
+
+@types.coroutine
+def promised(value: Any) -> Generator[None, None, Any]:
+    """The same as a generator, as coroutines were once written."""
+    yield
+    return value
+
+
+@pytest.mark.parametrize("hand_out", [Promise, promised], ids=["an object", "a generator"])
+def test_what_a_sync_callable_hands_out_to_be_awaited_is_awaited_where_that_can_be(hand_out: Any) -> None:
+    """``run_async`` awaits it, of the model and of the approver; ``run`` says what to use."""
+    stage = Stage(DRIVERS[0])
+
+    def model(messages: Any, tools: Any) -> Any:
+        return hand_out(DONE if len(messages) > 1 else PAY)
+
+    given: dict[str, Any] = {"tools": stage.tools(), "approve": lambda asked: hand_out(True)}
+    with pytest.raises(TypeError, match="the model is async; use run_async"):
+        run(model, "go", **given)
+    with pytest.raises(TypeError, match="approve is async; use run_async"):
+        run(lambda messages, tools: PAY, "go", **given)
+    result = played(lambda: run_async(model, "go", **given))
+    assert (result.status, stage.effects) == ("answered", ["pay 1"])
+
+
+def test_a_generator_that_is_not_to_be_awaited_is_no_reply() -> None:
+    """As any other value of no shape."""
+
+    def model(messages: Any, tools: Any) -> Any:
+        return iter(History())
+
+    assert (run(model, "go").status, asyncio.run(run_async(model, "go")).status) == ("malformed", "malformed")
+
+
+class OwnBudget(Budget):
+    """A budget of somebody's own, which could not be read back."""
+
+
+@EACH_HOST
+def test_a_budget_of_a_class_of_ones_own_is_refused_beside_a_loop_as_without(driver: Driver) -> None:
+    """Nothing is recorded of it."""
+    stage = Stage(driver)
+    loop = Loop("go", tools=stage.tools(), at=0.0)
+    before = loop.to_json()
+    for options in ({"prompt": None, "loop": loop}, {"prompt": "go"}):
+        with pytest.raises(TypeError, match=r"^budget must be a Budget, not OwnBudget"):
+            stage.run(DONE, budget=OwnBudget(), **options)
+    assert (loop.to_json(), stage.run(DONE, prompt=None, loop=loop).status) == (before, "answered")
+
+
+class OwnToken(CancelToken):
+    """A token whose reason is somebody's own."""
+
+    def __init__(self, why: Any) -> None:
+        super().__init__()
+        self.why = why
+
+    @property
+    def reason(self) -> str:
+        return self.why()  # type: ignore[no-any-return]  # whatever it is
+
+
+@EACH_HOST
+@pytest.mark.parametrize("asked", [True, False], ids=["polled", "told"])
+@pytest.mark.parametrize(
+    ("why", "said"), [(lambda: None, ""), (lambda: 5, "5"), (lambda: 1 // 0, "")], ids=["none", "a number", "raises"]
+)
+def test_the_reason_of_a_token_is_text_whatever_it_says(driver: Driver, why: Any, said: str, asked: bool) -> None:
+    """So that the run can be read back."""
+    token = OwnToken(why)
+    if asked:
+        token.cancel()
+    result = Stage(driver).run(PAY, cancel=token, approve=lambda asked: token.cancel())
+    tools = CallToken(token)
+    assert (result.status, result.snapshot.cancel_reason) == ("cancelled", said)
+    assert (tools(), tools.reason) == (True, said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from contextlib import closing
@@ -13,13 +14,13 @@ import openai
 import pytest
 from google.genai import errors as google_errors
 
-from loopmachine import ModelError, models, run
+from loopmachine import ModelError, Policy, models, run, run_async
 from loopmachine.models.failures import failure
 from loopmachine.records import Failure
 from loopmachine.testing import DROP, ProviderError, StreamScript, wire_server
 from loopmachine.testing.providers import provider_of
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES
-from tests.sdks import MAKERS, Way, client_of, every_maker, every_streamed_way, every_way, failed, ran
+from tests.sdks import MAKERS, Way, async_client_of, client_of, every_maker, every_streamed_way, every_way, failed, ran
 
 WIRES = dict(zip(MAKERS, [OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI], strict=True))
 #: Statuses, and whether asking again may help.
@@ -299,6 +300,33 @@ def test_what_is_hidden_behind_an_error_is_told() -> None:
     hidden = openai.APIConnectionError(request=REQUEST)
     hidden.__cause__ = httpx2.ConnectError("Connection refused")
     assert failure(hidden, False).message == "APIConnectionError: Connection error. (ConnectError: Connection refused)"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@every_maker
+def test_a_client_that_is_closed_is_not_asked_again(maker: str, stream: bool) -> None:
+    """It stays closed, also where its SDK calls that a connection error."""
+    with wire_server("never") as server:
+        client = client_of(maker, server.url)
+        model = getattr(models, maker)(client, "m1", stream=stream)
+        client.close()
+        told = run(model, "go", policy=Policy(model_retries=2)).snapshot.failure
+    assert told == Failure("RuntimeError", "Cannot send a request, as the client has been closed.", False)
+
+
+@every_maker
+def test_an_async_client_that_is_closed_is_not_asked_again(maker: str) -> None:
+    """As a sync one."""
+
+    async def asked() -> Failure | None:
+        client = async_client_of(maker, server.url)
+        model = getattr(models, maker)(client, "m1")
+        await (client.aclose() if maker == "google" else client.close())
+        return (await run_async(model, "go", policy=Policy(model_retries=2))).snapshot.failure
+
+    with wire_server("never") as server:
+        told = asyncio.run(asked())
+    assert told == Failure("RuntimeError", "Cannot send a request, as the client has been closed.", False)
 
 
 @every_maker

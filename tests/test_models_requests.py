@@ -218,6 +218,7 @@ def asked(maker: str, client: Any, left: float | None, **options: Any) -> Any:
         (None, 9.0, 9.0),
         (5, 9.0, 5),
         (50.0, 9.0, 9.0),
+        (httpx2.Timeout(None, pool=0), 9.0, httpx2.Timeout(connect=9.0, read=9.0, write=9.0, pool=0)),
         (httpx2.Timeout(60, connect=5, pool=None), 9.0, httpx2.Timeout(connect=5, read=9.0, write=9.0, pool=9.0)),
     ],
 )
@@ -241,6 +242,27 @@ def test_google_is_given_milliseconds(own: float | None, left: float | None, wan
     """And never none, which would be no timeout at all."""
     options = {} if own is None else {"timeout": own}
     assert asked("google", clients["google"], left, **options)["config"]["http_options"]["timeout"] == wanted
+
+
+@pytest.mark.parametrize(("left", "wanted"), [(None, 5000), (9.0, 5000), (2.0, 2000)])
+def test_googles_clients_own_timeout_holds_too(left: float | None, wanted: int) -> None:
+    """What is said at a request would replace it; an option of the adapter's does."""
+    options: Any = {"base_url": NOWHERE, "timeout": 5000}
+    with genai.Client(api_key="key", http_options=options) as client:
+        for one in (client, client.aio):
+            assert asked("google", one, left)["config"]["http_options"]["timeout"] == wanted
+            assert asked("google", one, left, timeout=1)["config"]["http_options"]["timeout"] == 1000
+
+
+@pytest.mark.parametrize("maker", MAKERS[:3])
+def test_an_option_that_is_not_given_is_none(maker: str) -> None:
+    """In the SDK's own words for that, with a deadline too."""
+    sdk = anthropic if maker == "anthropic" else openai
+    with wire_server("one", "two") as server:
+        for given in (sdk.NOT_GIVEN, sdk.omit):
+            options = {"timeout": given, "tool_choice": given, "extra_body": given}
+            assert ran(Way(maker, False, False), server.url, adapter=options, budget=Budget(max_seconds=60)).answered
+    assert [request.body.get("tool_choice") for request in server.requests] == [None, None]
 
 
 def test_the_model_is_told_the_runs_clock() -> None:
@@ -267,6 +289,8 @@ OURS = {
     "google": "contents tools config http_options system_instruction should_return_http_response "
     "automatic_function_calling automatic_continuation",
 }
+SYSTEM = "give the system text to run, as system="
+OURS_WHY = {"instructions": SYSTEM, "system": SYSTEM}
 
 
 @pytest.mark.parametrize(("maker", "name"), [(maker, name) for maker in MAKERS for name in OURS[maker].split()])
@@ -274,6 +298,76 @@ def test_an_option_that_the_run_sets_is_refused_by_name(maker: str, name: str, c
     """When the adapter is made."""
     with pytest.raises(TypeError, match=f"models.{maker}: {name} can't be given here"):
         getattr(models, maker)(clients[maker], "m1", **{name: None})
+
+
+@pytest.mark.parametrize(
+    ("maker", "name", "why"),
+    [(maker, name, OURS_WHY.get(name, "the run sends it")) for maker in MAKERS[:3] for name in OURS[maker].split()]
+    + [(maker, name, f"give it as {name}=") for maker in MAKERS[:3] for name in ("model", "stream", "tool_choice")]
+    + [(maker, "parallel_tool_calls", "give it as parallel_tool_calls=") for maker in MAKERS[:2]],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_body_does_not_replace_what_the_run_sends(maker: str, name: str, why: str, asynchronous: bool) -> None:
+    """It is refused by name, as the option is."""
+    client = async_client_of(maker, NOWHERE) if asynchronous else client_of(maker, NOWHERE)
+    with pytest.raises(TypeError) as refused:
+        getattr(models, maker)(client, "m1", extra_body={"seed": 1, name: None})
+    assert str(refused.value) == f"models.{maker}: {name} can't be given in extra_body: {why}"
+
+
+@pytest.mark.parametrize("name", ["extra_headers", "extra_query", "extra_body"])
+@pytest.mark.parametrize("maker", MAKERS[:3])
+def test_what_goes_beside_the_options_is_an_object(maker: str, name: str, clients: dict[str, Any]) -> None:
+    """Anything else is refused by name."""
+    with pytest.raises(TypeError, match=rf"models.{maker}: {name} must be a dict or None, not \[\('a', 1\)\]$"):
+        getattr(models, maker)(clients[maker], "m1", **{name: [("a", 1)]})
+
+
+ENDLESS = float("inf")
+NO_TIMEOUTS = ["5", (1, 2), [], 0, -1, True, float("nan"), ENDLESS, 1e300, httpx2.Timeout]
+
+
+@pytest.mark.parametrize("wrong", NO_TIMEOUTS, ids=repr)
+@every_maker
+def test_a_timeout_that_can_not_be_right_is_refused(maker: str, wrong: Any, clients: dict[str, Any]) -> None:
+    """When the adapter is made, by name."""
+    right = (
+        "positive, finite seconds or None" if maker == "google" else "positive, finite seconds, None or a Timeout of"
+    )
+    with pytest.raises(TypeError, match=f"models.{maker}: timeout must be {right}.*, not ") as refused:
+        getattr(models, maker)(clients[maker], "m1", timeout=wrong)
+    assert str(refused.value).endswith(f", not {wrong!r}")
+
+
+TEXT: Any = "5"
+
+
+@pytest.mark.parametrize("wrong", [httpx2.Timeout(TEXT), httpx2.Timeout(5, read=-1), httpx2.Timeout(ENDLESS)], ids=repr)
+@pytest.mark.parametrize("maker", MAKERS[:3])
+def test_no_part_of_a_timeout_may_be_wrong(maker: str, wrong: Any, clients: dict[str, Any]) -> None:
+    """Neither in the adapter's nor in the client's own."""
+    with pytest.raises(TypeError, match=f"models.{maker}: timeout must be positive, finite seconds, None or"):
+        getattr(models, maker)(clients[maker], "m1", timeout=wrong)
+    with (
+        client_of(maker, NOWHERE, timeout=wrong) as client,
+        pytest.raises(TypeError, match="the client's timeout must"),
+    ):
+        getattr(models, maker)(client, "m1")
+
+
+@pytest.mark.parametrize("wrong", ["yes", None, 1])
+@every_maker
+def test_whether_to_stream_is_yes_or_no(maker: str, wrong: Any, clients: dict[str, Any]) -> None:
+    """Nothing that merely counts as one of the two."""
+    with pytest.raises(TypeError, match=f"models.{maker}: stream must be True or False, not {wrong!r}"):
+        getattr(models, maker)(clients[maker], "m1", stream=wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 0, "5", 5.0, True, pytest.param(anthropic.omit, id="omit")], ids=repr)
+def test_the_most_tokens_are_a_whole_number(wrong: Any, clients: dict[str, Any]) -> None:
+    """Anthropic takes no request without."""
+    with pytest.raises(TypeError, match=r"models\.anthropic: max_tokens must be a positive whole number, not "):
+        models.anthropic(clients["anthropic"], "m1", max_tokens=wrong)
 
 
 @pytest.mark.parametrize("maker", MAKERS[:3])
@@ -339,6 +433,44 @@ def test_clients_of_azure_are_clients() -> None:
     """They are made of the SDK's own."""
     with openai.AzureOpenAI(api_key="key", azure_endpoint=NOWHERE, api_version="1") as client:
         assert repr(models.openai_chat(client, "m1")) == "<models.openai_chat m1>"
+
+
+class Named(anthropic.Anthropic):
+    """A client of the user's own."""
+
+
+class Configured(openai.OpenAI):
+    """One that is made of nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(api_key="key", base_url=NOWHERE)
+
+
+def test_a_client_of_a_class_made_of_the_sdks_is_a_client() -> None:
+    """Of that SDK alone."""
+    with wire_server("done") as server, Named(api_key="key", base_url=server.url) as client:
+        assert run(models.anthropic(client, "m1"), "go").answered
+        with pytest.raises(TypeError, match=r"Named, which is for models\.anthropic$"):
+            models.openai_chat(client, "m1")  # type: ignore[call-overload]
+
+
+def test_a_client_that_can_not_be_made_without_retries_is_refused() -> None:
+    """The SDK makes another of its class for that, as for any ``with_options``."""
+    with Configured() as client, pytest.raises(TypeError) as refused:
+        models.openai_chat(client, "m1")
+    says = (
+        "models.openai_chat: client has no with_options(max_retries=0): Configured.__init__() got an unexpected keyword"
+    )
+    assert str(refused.value).startswith(says)
+    assert str(refused.value).endswith("; its __init__ must take what that of the SDK's own client takes")
+
+
+def test_a_client_with_options_is_a_client() -> None:
+    """Which hold, but for its retries."""
+    with wire_server(ProviderError(503), "done") as server, client_of("openai_chat", server.url) as client:
+        model = models.openai_chat(client.with_options(timeout=5, max_retries=3, default_headers={"x-own": "1"}), "m1")
+        statuses = [run(model, "go").status, run(model, "go").status]
+    assert (statuses, [one.headers["x-own"] for one in server.requests]) == (["model_error", "answered"], ["1", "1"])
 
 
 def test_a_screen_must_be_callable_and_not_async(clients: dict[str, Any]) -> None:

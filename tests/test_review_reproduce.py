@@ -8,22 +8,25 @@ from itertools import count, product
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 
-from loopmachine import updates
+from loopmachine import guards, requests, updates
 from loopmachine.definition import Definition, Row, State
+from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import CancelPolled
 from loopmachine.limits import Budget, Policy
+from loopmachine.machine import live
 from loopmachine.records import BaseSnapshot
 from loopmachine.requests import PollCancel
-from loopmachine.review.explore import Broken, Walk
+from loopmachine.review.explore import TRANSITIONS, Broken, Walk
 from loopmachine.review.promises import PROMISES
-from loopmachine.review.reproduce import PLAYS, changed, differs, endless, written_test
+from loopmachine.review.reproduce import PLAYS, changed, differs, endless, told_again, written_test
 from loopmachine.review.world import World
 from loopmachine.table import TOOL_LOOP
 from tests.facts import answer, begun, call, failed, polled, replied
 from tests.facts import asks as asking_for
-from tests.test_promises import leaking, never, planted
+from tests.test_promises import asking, leaking, never, planted
 from tests.test_review_circles import ENDLESS
 
 WHERE = "planted_there:MACHINE"
@@ -92,7 +95,7 @@ BROKEN: dict[str, tuple[Callable[[], Definition], Broken]] = {
 }
 #: What the printed tests bind and import themselves.
 TAKEN = """
-    definition loop start events event move moves broken differs changed load Loop Budget Policy World Turn
+    definition start events breaks differs changed load Loop Budget Policy World Turn
     CancelPolled test_i5_why
 """
 #: And what no import could name, or not in a word.
@@ -209,6 +212,7 @@ def test_a_snapshot_that_was_changed_is_told_as_it_is_now() -> None:
         changed(scribbling(), begun(), (polled(), failed(), polled()), TINY),
         changed(leaking(), begun(), (polled(), replied(answer()), polled()), TINY),
         changed(TOOL_LOOP, begun(), CALLED, TINY),
+        changed(TOOL_LOOP, begun(), (polled(), polled()), TINY),
     ]
     begins = "a snapshot was changed; it now is Snapshot(state='"
     assert [one and one.removeprefix(begins).partition("'")[0] for one in told] == [
@@ -216,4 +220,92 @@ def test_a_snapshot_that_was_changed_is_told_as_it_is_now() -> None:
         "awaiting_model",
         "finished_answered",
         None,
+        None,
     ]
+
+
+# --- a path that is told once more, and one that the machine no longer goes ------------------------------------
+
+
+def polling() -> Definition:
+    """The loop that polls while calls are to be started."""
+    return asking("dispatching", lambda snapshot: (*requests.run_calls(snapshot), PollCancel()))
+
+
+def refusing() -> Definition:
+    """The loop that polls while the model is asked, and takes no answer to that."""
+    return asking("awaiting_model", lambda snapshot: (*requests.ask_model(snapshot), PollCancel()))
+
+
+@pytest.mark.parametrize(
+    ("made", "promise", "by"), [(polling, "I1", AssertionError), (refusing, "I8", UnexpectedEvent)]
+)
+def test_events_that_a_mended_machine_does_not_wait_for_break_nothing(
+    made: Callable[[], Definition], promise: str, by: type[Exception], play: Play
+) -> None:
+    """The printed test passes then, and fails while the fault is there: by an answer too that is asked and refused."""
+    (found,) = Walk(made(), TINY, {promise: PROMISES[promise]}).run().broken
+    text = written_test(found, WHERE)
+    with pytest.raises(by):
+        play(text, made())
+    play(text, TOOL_LOOP)
+    said = "    # An event that the machine no longer waits for ends the path: what comes after it is not looked at.\n"
+    assert (found.promise, told_again(found, made()), told_again(found, TOOL_LOOP), said in text) == (
+        promise,
+        True,
+        False,
+        True,
+    )
+
+
+def once_tired() -> Definition:
+    """The loop with a limit of steps that is reached after one of them, too, the first time it is asked there."""
+    once = iter([True])
+
+    def steps_spent(snapshot: Any, event: Any) -> bool:
+        """The steps are spent, or it is the first time."""
+        return guards.steps_spent(snapshot, event) or (snapshot.steps == 1 and next(once, False))
+
+    return planted("checking_budget/5", guard=steps_spent)
+
+
+def test_a_test_of_what_was_not_broken_again_says_that_it_may_pass(play: Play) -> None:
+    """Told to a machine that remembers, the events may break nothing: verify knows it, and so does the test."""
+    machine = once_tired()
+    (found,) = Walk(machine, attrs.evolve(TINY, budget=Budget(max_steps=2))).run().broken
+    text = written_test(found, WHERE, told_again(found, machine))
+    play(text, machine)
+    assert (
+        f'"""I13 holds where it was broken: {found.sentence}\n\n    Told again, these events broke nothing. A guard, '
+        "an update or asks with a memory of its own may need more plays, or\n    other events between them, to do "
+        'something else: then this passes, and only verify shows it.\n    """\n'
+    ) in text
+    assert "Told again" not in written_test(found, WHERE, told_again(found, once_tired()))
+
+
+def test_what_is_raised_when_the_events_are_told_again_is_the_fault() -> None:
+    """Even a SystemExit, and before any event; only who stops the command does that."""
+
+    def raising(error: BaseException) -> Callable[..., Any]:
+        def asks(snapshot: Any, event: Any = None) -> Any:
+            """Somebody's own."""
+            raise error
+
+        return asks
+
+    found = Broken("I8", "why", TINY, ((polled(), ()),))
+    faulty = [
+        asking("checking_cancel", raising(ZeroDivisionError())),
+        planted("checking_cancel/1", guard=raising(SystemExit(0))),
+    ]
+    assert [told_again(found, one) for one in (*faulty, TOOL_LOOP)] == [True, True, False]
+    with pytest.raises(KeyboardInterrupt):
+        told_again(found, planted("checking_cancel/1", guard=raising(KeyboardInterrupt())))
+
+
+def test_what_stock_transitions_do_otherwise_is_told_again_too() -> None:
+    """As long as the live machine does not do what its table says, even where no promise speaks of it."""
+    mine = moody(1)
+    live(mine).remove_transition("auto", "admitting", END.name)
+    (found,) = Walk(mine, TINY).run().broken
+    assert (found.promise, told_again(found, mine), told_again(found, TOOL_LOOP)) == (TRANSITIONS, True, False)

@@ -23,6 +23,7 @@ import attrs
 from loopmachine import Definition, Row, State, advance
 from loopmachine.events import Event
 from loopmachine.records import BaseSnapshot
+from loopmachine.requests import Request
 
 @attrs.frozen
 class Pushed(Event):
@@ -30,11 +31,15 @@ class Pushed(Event):
     hard: bool
     at: float = 0.0
 
+class Push(Request):
+    """Somebody is to push."""
+    answered_by = (Pushed,)
+
 def hard(snapshot, event):
     """It was pushed hard."""
     return event.hard
 
-SHUT = State("shut", "Nobody passes.", lambda snapshot: ("a push",))
+SHUT = State("shut", "Nobody passes.", lambda snapshot: (Push(),))
 ROWS = [Row(Pushed, "finished_broken", hard), Row(Pushed, "finished_open")]
 OPEN = State("finished_open", "All may pass.", final="answered")
 BROKEN = State("finished_broken", "Nobody will pass again.", final="fault")
@@ -246,6 +251,7 @@ def pytest_sessionfinish(session):
 # --- bad options --------------------------------------------------------------------------------------------
 
 NEEDED = "--loop-cov-fail-under and --loop-cov-svg need --loop-cov, which says what to watch"
+TWO = "--loop-cov: one definition is watched in a session, not gate:GATE and gate:OTHER"
 BEHIND = "for the tool-calling loop write --loop-cov behind the paths of the tests"
 NAMED = "names no definition; module:name does, as in loopmachine.table:TOOL_LOOP"
 
@@ -256,6 +262,8 @@ NAMED = "names no definition; module:name does, as in loopmachine.table:TOOL_LOO
         (["--loop-cov-fail-under=100"], NEEDED),
         (["--loop-cov-fail-under=0"], NEEDED),
         (["--loop-cov-svg=seen.svg"], NEEDED),
+        ([WATCH, "--loop-cov=gate:OTHER", WATCH], TWO),
+        ([WATCH, "--loop-cov=gate:OTHER", "--loop-cov-fail-under=0"], TWO),
         ([WATCH, "--loop-cov-fail-under=100.5"], "--loop-cov-fail-under must be a number from 0 to 100, not 100.5"),
         ([WATCH, "--loop-cov-fail-under=-1"], "--loop-cov-fail-under must be a number from 0 to 100, not -1"),
         ([WATCH, "--loop-cov-fail-under=nan"], "--loop-cov-fail-under must be a number from 0 to 100, not nan"),
@@ -276,6 +284,11 @@ def test_options_that_can_not_be_are_refused_before_any_test(go: Run, options: l
     result = go(*options, test_it=SOFT)
     shown = "\n".join(line for line in result.errlines if line)
     assert (result.ret, shown) == (4, f"ERROR: {sentence}")
+
+
+def test_what_is_to_be_watched_may_be_said_twice(go: Run) -> None:
+    """As in the ini file and on the command line: it is watched once."""
+    assert said(go(WATCH, WATCH, test_it=SOFT)) == (0, NEVER_HARD)
 
 
 # --- it changes nothing -------------------------------------------------------------------------------------

@@ -325,6 +325,19 @@ def test_what_happens_in_a_stream_happens_there(kind: Kind) -> None:
             for one in (asyncio.sleep, partial(asyncio.sleep, 0))
         ),
         (["One.", bool], PLAIN, TypeError, "ScriptedModel: turn 1 must be .*, not type"),
+        (
+            [{"kind": "final", "text": "One.", "stop": 5}],
+            GEMINI,
+            TypeError,
+            "turn 0: StreamScript: stop must be a text, not 5",
+        ),
+        ([{"kind": "final", "text": "One.", "stop": 0}], GEMINI, TypeError, "stop must be a text, not 0"),
+        (
+            ["One.", {"kind": "final", "usage": {"bogus": 1}}],
+            ANTHROPIC,
+            ValueError,
+            "turn 1: .* usage has no bogus; it has",
+        ),
         (["One.", CancelToken()], PLAIN, ValueError, "ScriptedModel: what happens stands in front of a turn, and none"),
     ],
 )
@@ -332,3 +345,23 @@ def test_what_is_no_turn_is_refused(turns: list[Any], wire: Wire, error: type[Ex
     """When the script is made, by its place."""
     with pytest.raises(error, match=says):
         ScriptedModel(*turns, wire=wire)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"wire": "gemini"}, "ScriptedModel: wire must be a wire, such as PLAIN or OPENAI_CHAT, not 'gemini'"),
+        ({"wire": None}, "ScriptedModel: wire must be a wire, such as PLAIN or OPENAI_CHAT, not None"),
+        ({"patience": "1"}, "ScriptedModel: patience must be finite seconds, from 0 on, not '1'"),
+        ({"patience": -1}, "ScriptedModel: patience must be finite seconds, from 0 on, not -1"),
+        ({"patience": float("nan")}, "ScriptedModel: patience must be finite seconds, from 0 on, not nan"),
+        ({"on_delta": 5}, "on_delta must be callable, not async, or None, not 5"),
+        ({"on_delta": asyncio.sleep}, "on_delta must be callable, not async, or None, not <function sleep"),
+    ],
+)
+@both
+def test_an_option_that_can_not_be_right_is_refused(kind: Kind, options: Any, says: str) -> None:
+    """When the model is made, by name."""
+    with pytest.raises(TypeError) as caught:
+        kind("One.", **options)
+    assert str(caught.value).startswith(says)

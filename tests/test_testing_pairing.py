@@ -188,3 +188,10 @@ def test_what_is_no_message_is_refused() -> None:
     """By its place."""
     with pytest.raises(TypeError, match=r"messages\[1\]: it must be a message, not str"):
         assert_paired([USER, "go"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("wrong", [None, 5])
+def test_what_is_no_history_is_refused(wrong: Any) -> None:
+    """With what would be right."""
+    with pytest.raises(TypeError, match=f"assert_paired takes a History or a list of messages, not {wrong}$"):
+        assert_paired(wrong)

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -618,6 +619,7 @@ def test_replies_that_nobody_asked_for_are_told() -> None:
         ("POST", "/v1beta/models/m:streamGenerateContent", "{}", 404, "POST /v1beta/models/m:streamGen"),
         ("GET", "/v1/messages", None, 404, "GET /v1/messages: this is not served"),
         ("POST", "/v1/messages", "{", 400, "the request: its body must be a JSON object with something in it"),
+        ("POST", "/v1/messages", "[" * 99_999, 400, "the request: its body must be a JSON object with something in it"),
         ("POST", "/v1/messages?beta=true", "[]", 400, "the request: its body must be a JSON object"),
     ],
 )
@@ -632,6 +634,19 @@ def test_what_no_provider_is_asked_is_refused(method: str, path: str, body: str 
     assert (response.status, message.startswith(says), server.refused) == (status, True, [message])
 
 
+@pytest.mark.parametrize("header", ["Content-Length: two", "Content-Length: -1", "Transfer-Encoding: chunked"])
+def test_a_body_without_a_known_end_is_refused(header: str) -> None:
+    """With what would be right; nothing else is read from that connection."""
+    with wire_server() as server, closing(connected(server)) as client:
+        client.connect()
+        connection: socket.socket = client.sock
+        connection.sendall(f"POST /v1/messages HTTP/1.1\r\n{header}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n".encode())
+        with connection.makefile("rb") as reader:
+            head, _, body = reader.read().partition(b"\r\n\r\n")
+    sentence = "the request: its body must be a JSON object with something in it, sent with its Content-Length"
+    assert (head[:12], json.loads(body)["error"]["message"], server.refused) == (b"HTTP/1.1 400", sentence, [sentence])
+
+
 @pytest.mark.parametrize(
     ("reply", "error", "says"),
     [
@@ -640,6 +655,12 @@ def test_what_no_provider_is_asked_is_refused(method: str, path: str, body: str 
         ({"kind": "final", "text": 5}, TypeError, "wire_server: reply 1: a reply has a text and a list of calls"),
         ({"kind": "calls", "calls": [{"id": "a"}]}, ValueError, "wire_server: reply 1: StreamScript: item 0 must be "),
         ({"kind": "final", "text": "x", "usage": {"input_tokens": -1}}, ValueError, "reply 1: Usage: input_tokens"),
+        (
+            {"kind": "final", "text": "x", "stop": 5},
+            TypeError,
+            "wire_server: reply 1: StreamScript: stop must be a text",
+        ),
+        ({"choices": object()}, TypeError, "wire_server: reply 1 can't be written as JSON: "),
     ],
 )
 def test_what_is_no_reply_is_refused(reply: Any, error: type[Exception], says: str) -> None:

@@ -100,6 +100,7 @@ PIECE = "call(id, name, ...), thinking(text) or arguments(text), not "
         ([{"kind": "calls", "id": "a", "name": "look"}], ValueError, f"item 0 must be {PIECE}"),
         ([arguments("{}")], ValueError, "arguments(...) must follow the call they belong to"),
         ([call("a", "look"), "It", arguments("{}")], ValueError, "arguments(...) must follow the call they belong to"),
+        ([call("a", "look", n=object())], TypeError, "item 0: the arguments can't be written as JSON: "),
     ],
 )
 def test_what_is_no_piece_is_refused(items: list[Any], error: type[Exception], says: str) -> None:
@@ -107,6 +108,59 @@ def test_what_is_no_piece_is_refused(items: list[Any], error: type[Exception], s
     with pytest.raises(error) as caught:
         StreamScript(*items)
     assert (str(caught.value).startswith("StreamScript: "), says in str(caught.value)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"stop": 5}, TypeError, "stop must be a text, not 5"),
+        ({"stop": None}, TypeError, "stop must be a text, not None"),
+        ({"usage": 5}, TypeError, "usage must be a dict, a Usage or None, not 5"),
+        ({"usage": []}, TypeError, "usage must be a dict, a Usage or None, not []"),
+        (
+            {"usage": {"bogus": 1, 2: 3}},
+            ValueError,
+            "usage has no bogus, 2; it has input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, "
+            "model",
+        ),
+    ],
+)
+def test_an_option_that_can_not_be_right_is_refused(options: Any, error: type[Exception], says: str) -> None:
+    """When the script is made, by name."""
+    with pytest.raises(error) as caught:
+        StreamScript("It", **options)
+    assert str(caught.value) == f"StreamScript: {says}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "says"),
+    [
+        ({"status": "429"}, ValueError, "status must be that of an error, from 400 to 599, not '429'"),
+        ({"status": 399}, ValueError, "status must be that of an error, from 400 to 599, not 399"),
+        ({"status": 600}, ValueError, "status must be that of an error, from 400 to 599, not 600"),
+        ({"message": 5}, TypeError, "message must be a text, not 5"),
+        ({"code": None}, TypeError, "code must be a text, not None"),
+        ({"retry_after": []}, TypeError, "retry_after must be seconds, an HTTP date or None, not []"),
+        ({"headers": None}, TypeError, "headers must be a dict, not None"),
+        ({"headers": {"X-Left": 5}}, TypeError, "headers must be texts by their names, not {'X-Left': 5}"),
+        ({"headers": {5: "left"}}, TypeError, "headers must be texts by their names, not {5: 'left'}"),
+        ({"body": "<html>"}, TypeError, "body must be bytes or None, not '<html>'"),
+    ],
+)
+def test_an_error_that_no_server_sends_is_refused(fields: Any, error: type[Exception], says: str) -> None:
+    """When it is made, by the field that can't be right."""
+    with pytest.raises(error) as caught:
+        ProviderError(**{"status": 400, **fields})
+    assert str(caught.value) == f"ProviderError: {says}"
+
+
+@pytest.mark.parametrize("given", [{"a": 1}, {}, "{"])
+def test_arguments_are_given_in_one_way(given: Any) -> None:
+    """Those by name would be lost beside an object or a text."""
+    with pytest.raises(TypeError) as caught:
+        call("c1", "look", given, n=2)
+    says = f"call: give the arguments by name or as an object, not both {given!r} and {{'n': 2}}"
+    assert str(caught.value) == says
 
 
 def test_a_script_for_plain_is_refused() -> None:

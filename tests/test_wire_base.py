@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import attrs
 import pytest
 
-from loopmachine import Tool, run
+from loopmachine import Loop, Tool, run
 from loopmachine.history import Entry, History
 from loopmachine.limits import Usage
 from loopmachine.records import Call, CallResult, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.requests import AskModel
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Encoded, Wire
+from tests.refusals import refused
 
 ADD = {
     "name": "add",
@@ -549,7 +551,7 @@ def choice(wire: Wire, text: str, **fields: Any) -> Any:
 
 @pytest.mark.parametrize(("wire", "field"), [(OPENAI_CHAT, "choices"), (GEMINI, "candidates")], ids=repr)
 def test_of_several_choices_that_of_index_0_is_read(wire: Wire, field: str) -> None:
-    """Wherever it stands; where none is, the first that tells no index, else the first."""
+    """Wherever it stands; where none is, the first that tells no index: another is another answer."""
     zero, text, none = choice(wire, "0", index=0), choice(wire, "text", index="0"), choice(wire, "none")
     one, blank, two = choice(wire, "1", index=1), choice(wire, "blank", index=""), choice(wire, "2", index=2)
     for told, said in (
@@ -559,12 +561,12 @@ def test_of_several_choices_that_of_index_0_is_read(wire: Wire, field: str) -> N
         ((one, none, blank), "none"),
         ((two, blank, none), "blank"),
         ((none, choice(wire, "other")), "none"),
-        ((two, one), "2"),
+        ((5, zero), "0"),
     ):
         for choices in (list(told), tuple(told)):
             assert wire.decode({field: choices}).text == said
-    nothing: list[Any] = [[], None, {}, [5]]
-    assert [wire.decode({field: value}).kind for value in nothing] == ["malformed"] * 4
+    nothing: list[Any] = [[], None, {}, [5], [two, one], [one | {"finish_reason": "stop"}]]
+    assert [wire.decode({field: value}).kind for value in nothing] == ["malformed"] * 6
 
 
 # --- what encode is not given -----------------------------------------------------------------------------
@@ -592,10 +594,10 @@ def test_what_encode_can_not_take_is_refused_in_words(wire: Wire) -> None:
 
 @every_wire
 def test_a_tool_that_is_offered_may_have_no_description(wire: Wire) -> None:
-    """A name and a schema it must have where the wire writes them in its own shape."""
+    """A name and a schema it must have, but over PLAIN, where a model takes what it likes."""
     bare = {name: value for name, value in ADD.items() if name != "description"}
     assert wire.offer([bare]) == (wire.offer([ADD | {"description": ""}]) if wire in SHAPED else [bare])
-    if wire in SHAPED:
+    if wire is not PLAIN:
         for field in ("name", "input_schema"):
             left = {name: value for name, value in bare.items() if name != field}
             with pytest.raises(ValueError, match=f"^tools: .* has no '{field}', which every tool must have$"):
@@ -603,6 +605,105 @@ def test_a_tool_that_is_offered_may_have_no_description(wire: Wire) -> None:
 
 
 SHAPED = (OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)
+
+
+def test_more_that_a_tool_of_anthropic_is_offered_with() -> None:
+    """Its own fields, such as a mark for the cache, go with it."""
+    marked = ADD | {"cache_control": {"type": "ephemeral"}}
+    assert ANTHROPIC.offer([marked]) == [marked]
+
+
+OPENAI_RULE = "1 to 64 letters, digits, _ and -"
+RULES: dict[Wire, str] = {
+    ANTHROPIC: "1 to 128 letters, digits, _ and -",
+    OPENAI_CHAT: OPENAI_RULE,
+    OPENAI_RESPONSES: OPENAI_RULE,
+    GEMINI: "1 to 128 letters, digits, _ . : and -, the first a letter or _",
+}
+LONG = "n" * 65
+#: Names of tools, with the wires that take each beside PLAIN.
+OFFERED: dict[str, tuple[Wire, ...]] = {
+    "read": tuple(RULES),
+    "read-all_2": tuple(RULES),
+    "_": tuple(RULES),
+    "n" * 64: tuple(RULES),
+    LONG: (ANTHROPIC, GEMINI),
+    "n" * 128: (ANTHROPIC, GEMINI),
+    "files.read": (GEMINI,),
+    "1st": (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES),
+    "-x": (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES),
+    "files/read": (),
+}
+
+
+@every_wire
+@pytest.mark.parametrize("name", OFFERED)
+def test_a_tool_whose_name_the_provider_refuses_is_refused(wire: Wire, name: str) -> None:
+    """When a loop is made, by its name, and the sentence says what names are; a plain function takes any."""
+    reads = Tool(name, "Read.", {"type": "object"}, lambda: "text")
+    schema = {"name": name, "description": "Read.", "input_schema": {"type": "object"}}
+    acts: list[Callable[[], object]] = [
+        lambda: Loop("go", tools=[reads], wire=wire, at=0.0),
+        lambda: wire.offer([schema]),
+        lambda: wire.encode(History(), [ADD, schema]),
+    ]
+    for act in acts:
+        if wire is PLAIN or wire in OFFERED[name]:
+            act()
+            continue
+        with pytest.raises(ValueError, match="tools") as refusal:
+            act()
+        assert str(refusal.value) == f"tools: {wire.name} takes no tool named {name!r}; a name there is {RULES[wire]}"
+
+
+@every_provider
+@pytest.mark.parametrize("name", ["", "a b", "read\n", 5, None, ["read"]])
+def test_a_name_that_no_tool_can_have_is_offered_to_nobody(wire: Wire, name: Any) -> None:
+    """It is refused in the same words."""
+    with pytest.raises(ValueError, match="tools") as refusal:
+        wire.offer([ADD | {"name": name}])
+    assert str(refusal.value) == f"tools: {wire.name} takes no tool named {name!r}; a name there is {RULES[wire]}"
+
+
+@every_provider
+def test_no_numbers_in_a_reply_go_back_as_null(wire: Wire) -> None:
+    """Beside a call and in a text: a client can send what comes of it, and the arguments are those that were asked."""
+    reply = REPLIES[wire]("So.", 1, "STOP" if wire is GEMINI else None)
+    calls = asked_in(wire, reply)
+    calls[0]["odd"] = {"logprobs": [-math.inf, 1.5, None]}
+    told = json.dumps(reply).replace('"So."', '"So.", "odd": NaN, "more": [Infinity]')
+    seen: list[Any] = []
+
+    def model(messages: Any) -> Any:
+        seen.append(json.loads(json.dumps(list(messages), allow_nan=False)))
+        return json.loads(told) if len(seen) == 1 else REPLIES[wire]("Done.", 0, None)
+
+    ran: list[int] = []
+
+    def add(a: int) -> None:
+        ran.append(a)
+
+    adds = Tool("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}}, add)
+    result = run(model, "go", tools=[adds], wire=wire)
+    assert (result.status, ran, refused(wire, seen[1])) == ("answered", [0], "")
+    assert ("-Infinity" in str(seen), '"logprobs": [null, 1.5, null]' in json.dumps(seen[1])) == (False, True)
+
+
+@every_wire
+def test_arguments_that_are_no_json_are_no_arguments_still(wire: Wire) -> None:
+    """NaN among them is answered, and not made null: the tool is not called."""
+    reply = REPLIES[wire]("", 1, None)
+    (asked,) = [one.get("function", one) for one in asked_in(wire, reply)]
+    field = next(one for one in ("arguments", "input", "args") if one in asked)
+    asked[field] = '{"a": NaN}' if isinstance(asked[field], str) else {"a": math.nan}
+    replies = iter([reply, REPLIES[wire]("Done.", 0, None)])
+    ran: list[Any] = []
+    adds = Tool("add", "Add.", {"type": "object"}, lambda **given: ran.append(given))
+    result = run(lambda messages: next(replies), "go", tools=[adds], wire=wire)
+    assert (ran, [one["outcome"] for one in result.history if one["kind"] == "tool_result"]) == (
+        [],
+        ["invalid_arguments"],
+    )
 
 
 @pytest.mark.parametrize("entry", [UserMessage("hi"), Note("hi")], ids=["user", "note"])

@@ -106,9 +106,21 @@ def test_the_chunks_of_a_body(name: str) -> None:
 
 
 def test_bytes_that_are_no_utf_8() -> None:
-    """They make their chunk no chunk, and the others stay."""
-    assert chunks(b'data: {"a": "\xff"}\n\ndata: {"a": 1}\n\n', b"") == [broken('{"a": "\ufffd"}'), A]
-    assert chunks(b'{"a": "\xff"}\n{"a": 1}') == [broken('{"a": "\ufffd"}'), A]
+    """They are read as U+FFFD, as WHATWG has it and clients read a whole body; elsewhere they make no chunk of it."""
+    assert chunks(b'data: {"a": "\xff"}\n\ndata: {"a": 1}\n\n', b"") == [{"a": "\ufffd"}, A]
+    assert chunks(b'{"a": "\xff"}\n{"a": 1}') == [{"a": "\ufffd"}, A]
+    assert chunks(b'data: {"a": \xff}\n\ndata: {"a": 1}\n\n') == [broken('{"a": \ufffd}'), A]
+
+
+@pytest.mark.parametrize("lead", [b"\n\xef\xbb\xbf", b"\xef\xbb\xbf\n ", b" \xef\xbb\xbf\xef\xbb\xbf\t", b"\xef\xbb"])
+@pytest.mark.parametrize("body", [b'data: {"a": 1}\n\n', b'{"a": 1}', b""])
+def test_what_stands_in_front_of_a_body(lead: bytes, body: bytes) -> None:
+    """Blanks and marks of the byte order say nothing, however they are cut; what is only part of a mark is a body."""
+    whole = lead + body
+    expected = [A] if body and lead != b"\xef\xbb" else []
+    assert [chunks(*pieces) for pieces in ([whole], bytewise(whole), [whole[:2], whole[2:]], [lead, body])] == [
+        expected
+    ] * 4
 
 
 def test_what_a_server_may_write_that_is_no_strict_json() -> None:

@@ -319,9 +319,9 @@ def test_malformed_responses() -> None:
     whole = "its arguments are not whole; feed the chunks of a stream to wire.stream()"
     faults: list[tuple[Any, str]] = [
         ("done", "reply: it must be a mapping, an SDK's object or a Turn, not str"),
-        ({}, "candidates: there are none"),
-        ({"candidates": []}, "candidates: there are none"),
-        ({"candidates": ["x"]}, "candidates: there are none"),
+        ({}, "candidates: there is none of index 0"),
+        ({"candidates": []}, "candidates: there is none of index 0"),
+        ({"candidates": ["x"]}, "candidates: there is none of index 0"),
         ({"candidates": [{}]}, blank),
         ({"candidates": [{"content": "x"}]}, "candidates[0].content: it must be an object, not str"),
         ({"candidates": [{"content": {"parts": "x"}}]}, "content.parts: it must be a list of parts, not str"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 from itertools import permutations
 from types import MappingProxyType
 from typing import Any
@@ -121,7 +122,7 @@ def test_what_a_user_said_in_more_than_text(wire: Wire) -> None:
     assert (wire.encode(history).messages, [one["text"] for one in history]) == (messages, texts)
     run(lambda seen: list(seen) and REPLIES[PLAIN]("x", 0, None), history=history, wire=PLAIN, observe=told.append)
     (warned,) = [one.text for one in told if isinstance(one, notices.Warning)]
-    assert warned.startswith(f"history: what came over {wire.name!r} is sent over 'plain' as text and calls; ")
+    assert warned.startswith(f"history: what came over {wire.name!r} is sent over 'plain' without what that has no")
     assert PLAIN.encode(history) == PLAIN.encode(History(map(UserMessage, texts)))
 
 
@@ -806,3 +807,232 @@ def test_gemini_results_may_come_from_a_tool(role: str) -> None:
     history, _ = GEMINI.history([GEMINI.entry(UserMessage("go"))[0], asked, {"role": role, "parts": [answer]}])
     sent = GEMINI.encode(history).messages[-1]
     assert (sent["role"], sent["parts"][0]["functionResponse"]["response"]) == ("user", {"result": "seen"})
+
+
+# --- calls and results where they do not belong ------------------------------------------------------------------
+
+USE = {"type": "tool_use", "id": "q", "name": "look", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "q", "content": "1"}
+CHAT_CALL = {"id": "q", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+CALL_PART, RESULT_PART = {"functionCall": {"name": "look"}}, {"functionResponse": {"name": "look", "response": {}}}
+USED, ANSWERED = "of 'user' holds no 'tool_use' on this wire", "of 'assistant' holds no 'tool_result' on this wire"
+#: Messages that hold a call or a result which their role has none of, and what is said.
+MISPLACED: list[tuple[Wire, Message, str]] = [
+    (
+        ANTHROPIC,
+        {"role": "user", "content": [{"type": "text", "text": "hi"}, USE]},
+        f"content[1].type: a message {USED}",
+    ),
+    (ANTHROPIC, {"role": "user", "content": [USE]}, f"content[0].type: a message {USED}"),
+    (
+        ANTHROPIC,
+        {"role": "user", "content": [USE | {"type": "mcp_tool_use"}]},
+        "content[0].type: a message of 'user' holds no 'mcp_tool_use' on this wire",
+    ),
+    (
+        ANTHROPIC,
+        {"role": "assistant", "content": [{"type": "text", "text": "x"}, RESULT]},
+        f"content[1].type: a message {ANSWERED}",
+    ),
+    (
+        ANTHROPIC,
+        {"role": "assistant", "content": "x", "tool_calls": [CHAT_CALL]},
+        "tool_calls: a message of 'assistant' has none on this wire",
+    ),
+    (
+        ANTHROPIC,
+        {"role": "user", "content": "x", "tool_call_id": "q"},
+        "tool_call_id: a message of 'user' has none on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "user", "content": "a", "tool_calls": [CHAT_CALL]},
+        "tool_calls: a message of 'user' has none on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "user", "content": "a", "function_call": {"name": "f"}},
+        "function_call: a message of 'user' has none on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "user", "content": "a", "tool_call_id": "q"},
+        "tool_call_id: a message of 'user' has none on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "assistant", "content": "a", "tool_call_id": "q"},
+        "tool_call_id: a message of 'assistant' has none on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "system", "content": "a", "tool_calls": [CHAT_CALL]},
+        "tool_calls: a message of 'system' has none on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "tool", "content": "a", "tool_call_id": "q", "tool_calls": [CHAT_CALL]},
+        "tool_calls: a message of 'tool' has none on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "assistant", "content": [{"type": "text", "text": "x"}, USE]},
+        "content[1].type: a message of 'assistant' holds no 'tool_use' on this wire",
+    ),
+    (
+        OPENAI_CHAT,
+        {"role": "user", "content": [RESULT]},
+        "content[0].type: a message of 'user' holds no 'tool_result' on this wire",
+    ),
+    (
+        OPENAI_RESPONSES,
+        {"role": "user", "content": "a", "tool_calls": [CHAT_CALL]},
+        "tool_calls: a message of 'user' has none on this wire",
+    ),
+    (
+        OPENAI_RESPONSES,
+        {"role": "assistant", "content": "a", "tool_calls": [CHAT_CALL]},
+        "tool_calls: a message of 'assistant' has none on this wire",
+    ),
+    (
+        OPENAI_RESPONSES,
+        {"role": "user", "content": [{"type": "function_call", "call_id": "q"}]},
+        "content[0].type: a message of 'user' holds no 'function_call' on this wire",
+    ),
+    (
+        OPENAI_RESPONSES,
+        {"role": "assistant", "content": [USE]},
+        "content[0].type: a message of 'assistant' holds no 'tool_use' on this wire",
+    ),
+    (
+        GEMINI,
+        {"role": "user", "parts": [{"text": "hi"}, CALL_PART]},
+        "parts[1].functionCall: a part of 'user' has none on this wire",
+    ),
+    (
+        GEMINI,
+        {"parts": [{"function_call": {"name": "f"}}]},
+        "parts[0].functionCall: a part of 'user' has none on this wire",
+    ),
+    (
+        GEMINI,
+        {"role": "tool", "parts": [CALL_PART | RESULT_PART]},
+        "parts[0].functionCall: a part of 'tool' has none on this wire",
+    ),
+    (
+        GEMINI,
+        {"role": "model", "parts": [{"text": "x"}, RESULT_PART]},
+        "parts[1].functionResponse: a part of 'model' has none on this wire",
+    ),
+    (
+        GEMINI,
+        {"role": "user", "parts": [{"text": "x"}], "tool_calls": [CHAT_CALL]},
+        "tool_calls: a message of 'user' has none on this wire",
+    ),
+    (
+        PLAIN,
+        {"kind": "user", "text": "x", "calls": [{"id": "q", "name": "f"}]},
+        "calls: a message of 'user' has none on this wire",
+    ),
+    (
+        PLAIN,
+        {"kind": "call", "id": "q", "name": "f", "calls": [{"id": "r", "name": "f"}]},
+        "calls: a message of 'call' has none on this wire",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "message", "says"), MISPLACED, ids=lambda one: one if isinstance(one, str) else "")
+def test_a_call_or_a_result_where_its_message_has_none(wire: Wire, message: Message, says: str) -> None:
+    """It is refused, for it has no partner that a server would find; nothing of the message is dropped or sent."""
+    before, after = wire.entry(UserMessage("go")), wire.entry(UserMessage("on"))
+    with pytest.raises(ValueError, match=r"messages\[1\]") as refusal:
+        wire.history([*before, message, *after])
+    assert str(refusal.value) == f"messages[1]: {says}"
+
+
+def test_what_a_provider_asks_itself_stays_in_its_messages() -> None:
+    """A server's tools are asked and answered in the model's own message."""
+    told = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    answer = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [told, answer, {"type": "text", "text": "x"}]},
+    ]
+    messages.append({"role": "user", "content": "on"})
+    assert ANTHROPIC.encode(ANTHROPIC.history(messages)[0]).messages == messages
+
+
+#: What a user's message holds under the type that another wire has for it.
+NEIGHBOURS: list[tuple[Wire, str, str]] = [
+    *((OPENAI_RESPONSES, one, "input_text") for one in ("text", "output_text")),
+    *((OPENAI_CHAT, one, "text") for one in ("input_text", "output_text")),
+    *((ANTHROPIC, one, "text") for one in ("input_text", "output_text")),
+    *((OPENAI_RESPONSES, one, "input_image") for one in ("image", "image_url")),
+    *((OPENAI_CHAT, one, "image_url") for one in ("image", "input_image")),
+    *((ANTHROPIC, one, "image") for one in ("input_image", "image_url")),
+]
+
+
+@pytest.mark.parametrize(("wire", "kind", "right"), NEIGHBOURS, ids=str)
+@pytest.mark.parametrize("text", ["hi", None])
+def test_a_part_under_the_type_of_another_wire(wire: Wire, kind: str, right: str, text: str | None) -> None:
+    """It is refused, by the type that is right there: the server would refuse it, and a move would lose it."""
+    ours = "input_text" if wire is OPENAI_RESPONSES else "text"
+    message = {"role": "user", "content": [{"type": ours, "text": "So:"}, {"type": kind, "text": text}]}
+    with pytest.raises(ValueError, match="messages") as refusal:
+        wire.history([message])
+    assert str(refusal.value) == f"messages[0]: content[1].type: on this wire it is {right!r}, not {kind!r}"
+
+
+@pytest.mark.parametrize(
+    ("wire", "message", "says"),
+    [
+        (GEMINI, {"parts": [{"type": "text", "text": "hi"}]}, "parts[0].type: a part of 'user' has none on this wire"),
+        (
+            OPENAI_CHAT,
+            {"role": "system", "content": [{"type": "input_text", "text": "hi"}]},
+            "content[0].type: on this wire it is 'text', not 'input_text'",
+        ),
+        (
+            OPENAI_CHAT,
+            {"role": "assistant", "content": [{"type": "output_text", "text": "hi"}]},
+            "content[0].type: on this wire it is 'text', not 'output_text'",
+        ),
+        (
+            OPENAI_RESPONSES,
+            {"role": "system", "content": [{"type": "text", "text": "hi"}]},
+            "content[0].type: on this wire it is 'input_text', not 'text'",
+        ),
+        (
+            OPENAI_RESPONSES,
+            {"role": "assistant", "content": [{"type": "input_text", "text": "hi"}]},
+            "content[0].type: on this wire it is 'output_text', not 'input_text'",
+        ),
+        (
+            ANTHROPIC,
+            {"role": "assistant", "content": [{"type": "output_text", "text": "hi"}]},
+            "content[0].type: on this wire it is 'text', not 'output_text'",
+        ),
+    ],
+    ids=str,
+)
+def test_a_type_of_another_wire_in_any_message(wire: Wire, message: Message, says: str) -> None:
+    """So it is in system text and in what the model said."""
+    with pytest.raises(ValueError, match="messages") as refusal:
+        wire.history([message])
+    assert str(refusal.value) == f"messages[0]: {says}"
+
+
+@pytest.mark.parametrize("wire", PROVIDERS, ids=repr)
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
+def test_no_numbers_that_are_handed_in_are_sent_as_json(wire: Wire, odd: float) -> None:
+    """As null, in what the user said and in what the model said."""
+    field = "parts" if wire is GEMINI else "content"
+    said = shown(wire, "So:")
+    said[field][0]["odd"] = {"x": [odd]}
+    turn = [one | {"odd": odd} for one in wire.encode(History([UserMessage("q"), Final(Turn("x"))])).messages[1:]]
+    messages = wire.encode(wire.history([said, *turn, said])[0]).messages
+    json.dumps(messages, allow_nan=False)
+    assert messages[0][field][0]["odd"] == messages[-1][field][0]["odd"] == {"x": [None]}
+    assert len(messages) == 3

@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 import pytest
 
-from loopmachine import History, Loop, Policy, notices, run, tool
+from loopmachine import History, Loop, Policy, Tool, notices, run, tool
 from loopmachine.events import CancelPolled
 from loopmachine.history import Entry
-from loopmachine.records import Call, CallResult, Exchange, Turn, UserMessage
+from loopmachine.records import Call, CallResult, Exchange, Final, Turn, UserMessage
 from loopmachine.requests import AskModel
 from loopmachine.testing.pairing import marks
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Encoding, Wire
@@ -244,8 +244,8 @@ def test_a_whole_history_goes_over_every_wire(source: Wire, wire: Wire) -> None:
 def left_out(source: Wire, wire: Wire) -> str:
     """The warning."""
     return (
-        f"history: what came over {source.name!r} is sent over {wire.name!r} as text and calls; what only the first "
-        "understands, such as thinking and signatures, is left out"
+        f"history: what came over {source.name!r} is sent over {wire.name!r} without what that has no place for, "
+        "such as thinking and signatures"
     )
 
 
@@ -409,26 +409,231 @@ def test_a_providers_own_ids_go_back_as_they_are(wire: Wire) -> None:
     assert ([one for one, _ in asked], answered) == ([own], [own])
 
 
+#: Names of calls, with what is sent of each over a wire that takes letters, digits, _ and -.
+NAMES = {
+    "no such!": "no_such_",
+    "1st!": "_1st_",
+    "日本": "___",
+    "n" * 129: "n" * 64,
+    "files/read.text": "files_read_text",
+    "": "_",
+    "\ud800": "__",
+    "-x y": "_-x_y",
+}
+
+
 @every_provider
 @pytest.mark.parametrize("known", [True, False])
-def test_names_that_no_provider_takes(wire: Wire, known: bool) -> None:
-    """What a model invented is written with the characters that all take; a tool's own name is the user's choice."""
-    given = {
-        "no such!": "no_such_",
-        "1st": "_1st",
-        "日本": "___",
-        "n" * 65: "n" * 64,
-        "files/read.text": "files_read_text",
-    }
+def test_names_that_the_provider_does_not_take(wire: Wire, known: bool) -> None:
+    """They are written with the characters that all take, the same in call and result, whoever thought of them."""
     turns = [wire.decode(REPLIES[wire]("", 1, None)), Turn(calls=(Call("c0", "add"),))]
+    taken = {name: name for name in ("add", "1st", "files.read", "ns:read", "n" * 64, "n" * 65, "_-")}
+    given = NAMES | taken
+    if wire is not GEMINI:
+        given |= {"files.read": "files_read", "ns:read": "ns_read"}
+    if wire is GEMINI:
+        given |= {"1st": "_1st"}
+    elif wire is not ANTHROPIC:
+        given |= {"n" * 65: "n" * 64}
     for turn in turns:
         calls = [attrs.evolve(turn.calls[0], name=name, known=known) for name in given]
         exchanges = [
             Exchange(attrs.evolve(turn, calls=(call,)), (CallResult.of(call, "unknown_tool", "?"),)) for call in calls
         ]
-        written = json.dumps([wire.entry(one) for one in exchanges])
-        names = re.findall(r'"name": ("[^"]*")', written)[:: 2 if wire is GEMINI else 1]
-        assert [json.loads(name) for name in names] == list(given if known else given.values())
+        names = [re.findall(r'"name": "([^"]*)"', json.dumps(wire.entry(one))) for one in exchanges]
+        assert names == [[sent] * (2 if wire is GEMINI else 1) for sent in given.values()]
+        assert [refused(wire, wire.encode(History([UserMessage("go"), one])).messages) for one in exchanges] == [
+            ""
+        ] * len(given)
+
+
+@every_provider
+def test_a_history_whose_names_only_another_wire_takes(wire: Wire) -> None:
+    """One that was handed in over PLAIN, or that a run over PLAIN or Gemini's wire brought, can be sent."""
+    told = [
+        {"kind": "user", "text": "go"},
+        {"kind": "call", "id": "a", "name": "bad name", "arguments": {}},
+        {"kind": "tool_result", "id": "a", "content": "1"},
+    ]
+    reads = Tool("files.read", "Read.", {"type": "object"}, lambda: "text")
+    asking: dict[Wire, Any] = {PLAIN: {"kind": "call", "id": "c", "name": "files.read", "arguments": {}}}
+    asking[GEMINI] = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "files.read"}}]}}]}
+    histories = [PLAIN.history(told)[0]]
+    for source, asked in asking.items():
+        replies = iter([asked, REPLIES[source]("Done.", 0, None)])
+        result = run(lambda messages, replies=replies: next(replies), "go", tools=[reads], wire=source)
+        histories.append(result.history.append(UserMessage("And?")))
+    for history in histories:
+        messages = wire.encode(history).messages
+        assert (refused(wire, messages), "bad name" in str(messages)) == ("", False)
+        assert "files.read" in str(messages) or wire is not GEMINI or history is histories[0]
+
+
+# --- what is left out -----------------------------------------------------------------------------------------------
+
+WHOLE: dict[Wire, list[Any]] = {
+    ANTHROPIC: [
+        {"content": [{"type": "text", "text": "Two.", "citations": None}, *USES], "stop_reason": "tool_use"},
+        {"content": [{"type": "text", "text": "Do"}, {"type": "text", "text": "ne."}]},
+    ],
+    OPENAI_CHAT: [
+        {"role": "assistant", "content": "Two.", "tool_calls": CHAT_CALLS, "refusal": None, "annotations": []},
+        {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "audio": None},
+    ],
+    OPENAI_RESPONSES: [{"output": [output("Two."), *ITEMS]}, {"output": [output("Do"), output("ne.")]}],
+    GEMINI: [
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "Two."}, GEMINI_ADD]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "Do"}, {"text": "ne."}]}}]},
+    ],
+}
+
+
+def warnings_of(wire: Wire, history: History) -> list[str]:
+    """What a run over a wire that goes on from a history warns of."""
+    told: list[Any] = []
+    run(
+        lambda messages: list(messages) and REPLIES[wire]("x", 0, None),
+        "And?",
+        wire=wire,
+        history=history,
+        observe=told.append,
+    )
+    return [one.text for one in told if isinstance(one, notices.Warning)]
+
+
+@every_wire
+@pytest.mark.parametrize("source", list(WHOLE), ids=repr)
+def test_where_nothing_is_left_out_nothing_is_said(source: Wire, wire: Wire) -> None:
+    """Texts and calls arrive whole on every wire, in however many parts the first had them."""
+    replies = iter(copy.deepcopy(WHOLE[source]))
+    result = run(lambda messages: next(replies), "go", tools=[add, boom], wire=source)
+    assert (result.status, result.text) == ("answered", "Done.")
+    assert warnings_of(wire, result.history) == []
+
+
+#: What a model says beside text and calls, in each way that it can.
+BESIDE: list[tuple[Wire, Any]] = [
+    (ANTHROPIC, {"content": [{"type": "text", "text": "x", "citations": [{"cited_text": "y"}]}]}),
+    (ANTHROPIC, {"content": [{"type": "text", "text": "x"}, {"type": "redacted_thinking", "data": "y"}]}),
+    (OPENAI_CHAT, {"role": "assistant", "content": "x", "audio": {"id": "a"}}),
+    (
+        OPENAI_CHAT,
+        {"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "thinking", "thinking": "y"}]},
+    ),
+    (OPENAI_RESPONSES, {"output": [output("x"), {"type": "web_search_call", "id": "ws"}]}),
+    (OPENAI_RESPONSES, {"output": [output("x") | {"phase": "final"}]}),
+    (GEMINI, {"candidates": [{"content": {"parts": [{"text": "x", "thoughtSignature": "y"}]}}]}),
+    (GEMINI, {"candidates": [{"content": {"parts": [{"text": "x"}, {"inlineData": {"data": "y"}}]}}]}),
+]
+
+
+@pytest.mark.parametrize(("source", "reply"), BESIDE, ids=str)
+def test_whatever_is_left_out_of_what_a_model_said_is_told(source: Wire, reply: Any) -> None:
+    """Over every other wire, and not over its own."""
+    history = run(lambda messages: reply, "go", wire=source).history
+    for wire in WIRES.values():
+        assert warnings_of(wire, history) == ([] if wire is source else [left_out(source, wire)])
+
+
+PNG = "data:image/png;base64,iVBO"
+TEXT_PART, IMAGE_PART = {"type": "text", "text": "So:"}, {"type": "image_url", "image_url": {"url": PNG}}
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ({"content": [TEXT_PART]}, WIRES.values()),
+        ({"content": [TEXT_PART, TEXT_PART]}, WIRES.values()),
+        ({"content": [TEXT_PART, IMAGE_PART]}, [ANTHROPIC, OPENAI_RESPONSES, GEMINI]),
+        ({"content": [TEXT_PART, {"type": "input_audio"}]}, []),
+        ({"content": "So:", "name": "anna"}, []),
+        ({"content": [TEXT_PART], "name": "anna"}, []),
+    ],
+    ids=str,
+)
+def test_what_is_left_out_of_what_a_user_said_is_told(message: Any, kept: Any) -> None:
+    """An image only where it is not sent, and no text."""
+    history = OPENAI_CHAT.history([{"role": "user"} | message])[0]
+    expected = {
+        wire.name: [] if wire in (*kept, OPENAI_CHAT) else [left_out(OPENAI_CHAT, wire)] for wire in WIRES.values()
+    }
+    assert {wire.name: warnings_of(wire, history) for wire in WIRES.values()} == expected
+
+
+def test_a_payload_of_no_known_shape_is_left_out() -> None:
+    """One that was made by hand, or that holds nothing: of what a user said it is told, for who knows what it was."""
+    for payload in ("5", "not json", "{}", '{"content": 5}', '{"content": "x", "odd": 1}'):
+        assert warnings_of(PLAIN, History([UserMessage("So:", payload, "mine")])) != []
+    for payload in ("5", '["x"]', "not json"):
+        assert (
+            warnings_of(PLAIN, History([UserMessage("go"), Final(Turn("So.", payload_text=payload, wire="mine"))]))
+            == []
+        )
+
+
+# --- histories made by hand -------------------------------------------------------------------------------------------
+
+#: What is no payload of any wire's.
+NO_PAYLOADS = [
+    '{"role": "user"}',
+    '{"role": "user", "content": [], "parts": [{}]}',
+    '{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}], "parts": [{"functionCall": 5}]}',
+    "not json",
+    "[]",
+    "{}",
+    "5",
+    "null",
+    '"x"',
+    "[5]",
+    '[{"type": 5}]',
+    '{"parts": 5}',
+    "[" * 9999,
+    '{"content": []}',
+]
+
+
+@every_wire
+@pytest.mark.parametrize("payload", NO_PAYLOADS, ids=lambda text: text[:12])
+def test_a_payload_that_can_not_be_sent_is_left_for_the_text(wire: Wire, payload: str) -> None:
+    """A record can be made of anything: what it says, its calls and their results are sent, and nothing is raised."""
+    turn = Turn("Hm.", (Call("a", "add", '{"a":1,"b":2}'),))
+    results = (CallResult.of(turn.calls[0], "ok", "3"),)
+    spoken = UserMessage("So:"), Exchange(turn, results), Final(Turn("Done.")), UserMessage("And?")
+    held: dict[str, Any] = {"payload_text": payload, "wire": wire.name}
+    by_hand: list[Entry] = [
+        attrs.evolve(spoken[0], **held),
+        Exchange(attrs.evolve(turn, **held), results),
+        Final(attrs.evolve(spoken[2].turn, **held)),
+        attrs.evolve(spoken[3], payload_text=None, wire=wire.name),
+    ]
+    messages = wire.encode(History(by_hand)).messages
+    assert (messages, refused(wire, messages)) == (wire.encode(History(spoken)).messages, "")
+
+
+@every_provider
+def test_a_payload_that_is_not_the_users_is_left_for_the_text(wire: Wire) -> None:
+    """A message of no role, or of another, is none of the user's."""
+    for role in ({}, {"role": "model"}, {"role": "tool"}):
+        payload = json.dumps({"parts": [{"text": "x"}], "content": "x"} | role)
+        by_hand = History([UserMessage("So:", payload, wire.name)])
+        assert wire.encode(by_hand).messages == wire.encode(History([UserMessage("So:")])).messages
+
+
+@every_provider
+def test_a_payload_that_says_nothing_of_the_answer_is_left_for_the_text(wire: Wire) -> None:
+    """Or the answer would be missing from what is sent."""
+    reply = REPLIES[wire](" ", 0, None)
+    silent = wire.decode(reply).payload_text
+    assert silent is not None
+    answer = Final(Turn("Done.", payload_text=silent, wire=wire.name))
+    assert wire.entry(answer) == wire.entry(Final(Turn("Done.")))
+
+
+@every_wire
+def test_an_exchange_without_calls_can_not_be_sent(wire: Wire) -> None:
+    """The sentence says what one holds."""
+    with pytest.raises(ValueError, match="an exchange holds a call and its result at least, and this one holds none"):
+        wire.encode(History([UserMessage("go"), Exchange(Turn("x"), ())]))
 
 
 def test_messages_that_outlive_their_loop_warn_nobody(caplog: pytest.LogCaptureFixture) -> None:

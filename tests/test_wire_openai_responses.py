@@ -261,8 +261,6 @@ def test_why_a_response_is_incomplete() -> None:
         for details, _, _ in given
     ]
     assert [(turn.stop, turn.kind, turn.calls) for turn in turns] == [(stop, kind, ()) for _, stop, kind in given]
-    done = OPENAI_RESPONSES.decode(response(*calls, incomplete_details={"reason": "max_output_tokens"}))
-    assert (done.stop, done.kind) == ("completed", "calls")
 
 
 def test_a_failed_response_is_told_in_its_words() -> None:
@@ -345,3 +343,46 @@ def test_a_malformed_response_is_kept() -> None:
     """What the provider sent stands in the payload also where it can't be used."""
     turn = OPENAI_RESPONSES.decode(response(said("x"), {"type": "function_call"}))
     assert (turn.kind, turn.text, turn.payload) == ("malformed", "x", [said("x"), {"type": "function_call"}])
+
+
+@pytest.mark.parametrize("status", [None, "", " ", "completed", "incomplete", "brand_new", "absent"])
+@pytest.mark.parametrize(
+    ("reason", "stop", "kind"),
+    [
+        ("max_output_tokens", "max_output_tokens", "truncated"),
+        ("content_filter", "content_filter", "refused"),
+        ("brand_new", "incomplete", "truncated"),
+    ],
+)
+def test_a_reason_why_it_is_incomplete_counts_whatever_the_status(
+    status: str | None, reason: str, stop: str, kind: str
+) -> None:
+    """A response that tells one is none to be run: servers leave the status out, or at its default."""
+    body = response(function("call_1", '{"a": 1}'), status=status, incomplete_details={"reason": reason})
+    if status == "absent":
+        del body["status"]
+    turn = OPENAI_RESPONSES.decode(body)
+    assert (turn.stop, turn.kind, turn.calls) == (stop, kind, ())
+
+
+@pytest.mark.parametrize("details", [None, {}, {"reason": None}, {"reason": " "}, {"reason": 5}, "x"])
+def test_details_that_tell_no_reason_say_nothing(details: Any) -> None:
+    """A response is what its status says then."""
+    turns = [
+        OPENAI_RESPONSES.decode(response(function("call_1", "{}"), status=status, incomplete_details=details))
+        for status in (None, "completed", "incomplete", "failed")
+    ]
+    assert [(turn.stop, turn.kind) for turn in turns] == [
+        ("", "calls"),
+        ("completed", "calls"),
+        ("incomplete", "truncated"),
+        ("failed", "malformed"),
+    ]
+
+
+def test_why_a_response_failed_outranks_why_it_is_incomplete() -> None:
+    """What was said to be broken is no less broken for another reason beside it."""
+    turn = OPENAI_RESPONSES.decode(
+        response(function("call_1", "{}"), status="failed", incomplete_details={"reason": "max_output_tokens"})
+    )
+    assert (turn.stop, turn.kind) == ("failed", "malformed")

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopmachine import ModelError, Tool, Turn, run
-from loopmachine.records import Call
+from loopmachine import History, ModelError, Tool, Turn, run
+from loopmachine.records import Call, UserMessage
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, Accumulator, Delta, Wire
 from loopmachine.wire.stream import provider_error
 from tests.feeding import Fed, asked, feed
+from tests.refusals import refused
 from tests.test_wire_any_reply import (
     BLOCK,
     JSON,
@@ -33,7 +34,7 @@ from tests.test_wire_any_reply import (
     endless,
     shape,
 )
-from tests.test_wire_base import REPLIES, every_provider, every_wire
+from tests.test_wire_base import REPLIES, every_provider, every_wire, exchange
 
 STREAMED = [ANTHROPIC, OPENAI_CHAT]
 every_stream = pytest.mark.parametrize("wire", STREAMED, ids=repr)
@@ -677,3 +678,233 @@ def peaks(act: Callable[[], object], times: int) -> Iterator[int]:
         tracemalloc.reset_peak()
         act()
         yield tracemalloc.get_traced_memory()[1] - before
+
+
+# --- why it ended ---------------------------------------------------------------------------------------
+
+#: What tells a stop reason, and what ends the stream after it where that is another.
+STOPS: dict[Wire, tuple[Callable[[Any], dict[str, Any]], list[dict[str, Any]]]] = {
+    ANTHROPIC: (lambda stop: {"type": "message_delta", "delta": {"stop_reason": stop}}, [STOP_EVENT]),
+    OPENAI_CHAT: (chat, []),
+    GEMINI: (lambda stop: {"candidates": [{"finishReason": stop}]}, []),
+}
+ABORTS = {"max_tokens": "truncated", "length": "truncated", "refusal": "refused", "SAFETY": "refused"}
+ABORTS |= {"content_filter": "refused", "MALFORMED_FUNCTION_CALL": "malformed"}
+GOES_ON = ["stop", "end_turn", "tool_use", "tool_calls", "STOP", "odd"]
+SAYS_NOTHING = [None, "", " ", "FINISH_REASON_UNSPECIFIED"]
+
+
+@pytest.mark.parametrize("wire", list(STOPS), ids=repr)
+@pytest.mark.parametrize("stop", ABORTS)
+def test_that_a_reply_was_cut_or_refused_is_not_taken_back(wire: Wire, stop: str) -> None:
+    """Whatever reason is told before or after it, or that none is, the turn is of its kind and has no calls."""
+    tells, end = STOPS[wire]
+    for other in [*GOES_ON, *SAYS_NOTHING]:
+        for stops in ([stop, other], [other, stop], [stop, other, "stop", None]):
+            turn = feed(wire.stream(), [*OPEN[wire], *map(tells, stops), *end]).turn
+            assert turn is not None
+            assert (turn.stop, turn.kind, turn.calls) == (stop, ABORTS[stop], ())
+
+
+@pytest.mark.parametrize("wire", list(STOPS), ids=repr)
+@pytest.mark.parametrize("nothing", SAYS_NOTHING)
+def test_a_stop_reason_that_says_nothing_changes_nothing(wire: Wire, nothing: str | None) -> None:
+    """The reason that was told stays, and by itself it is no end of a reply."""
+    tells, end = STOPS[wire]
+    turn = feed(wire.stream(), [*OPEN[wire], tells("tool_calls"), tells(nothing), *end]).turn
+    assert turn is not None
+    assert (turn.stop, turn.kind) == ("tool_calls", "calls")
+    if not end:
+        assert feed(wire.stream(), [*OPEN[wire], tells(nothing)]).outcome == CUT
+
+
+# --- one answer, streamed or not ------------------------------------------------------------------------
+
+
+def nested(levels: int) -> Any:
+    """An object of so many levels."""
+    return {"x": nested(levels - 1) if levels > 1 else 1}
+
+
+def pay(arguments: Any, **beside: Any) -> dict[Wire, dict[str, Any]]:
+    """A whole reply of each wire that asks for one call, and why it stopped where that is told."""
+    text = json.dumps(arguments)
+    call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": text}}
+    use = {"type": "tool_use", "id": "c1", "name": "pay", "input": arguments}
+    function = {"functionCall": {"id": "c1", "name": "pay", "args": arguments}}
+    item = {"type": "function_call", "call_id": "c1", "name": "pay", "arguments": text}
+    return {
+        ANTHROPIC: {"content": [use], "stop_reason": beside.get("stop")},
+        OPENAI_CHAT: {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": beside.get("stop")}]},
+        OPENAI_RESPONSES: {"output": [item], "status": "incomplete" if beside else "completed"},
+        GEMINI: {"candidates": [{"content": {"parts": [function]}, "finishReason": beside.get("stop", "STOP")}]},
+    }
+
+
+def paying(levels: int, stop: str | None) -> dict[Wire, list[list[dict[str, Any]]]]:
+    """The same as chunks, in each way that the wire has for arguments."""
+    text = json.dumps(nested(levels))
+    tells = {"type": "message_delta", "delta": {"stop_reason": stop or "tool_use"}}
+    path = {"jsonPath": "$" + ".x" * levels, "numberValue": 1}
+    pieces = {"functionCall": {"id": "c1", "name": "pay", "partialArgs": [path]}}
+    writes = {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": text}
+    ended = {"type": f"response.{'incomplete' if stop else 'completed'}", "response": {}}
+    asked_for = {"functionCall": {"id": "c1", "name": "pay", "args": nested(levels)}}
+    item = {"type": "function_call", "call_id": "c1", "name": "pay", "arguments": text}
+    begun = {"type": "tool_use", "id": "c1", "name": "pay"}
+    return {
+        ANTHROPIC: [
+            [OPEN_CALL, adds(0, "input_json_delta", partial_json=text), tells, STOP_EVENT],
+            [begins(0, input=nested(levels), **begun), tells, STOP_EVENT],
+        ],
+        OPENAI_CHAT: [
+            [
+                chat(tool_calls=[entry(0, "c1", "pay", text[:9])]),
+                chat(stop or "tool_calls", tool_calls=[entry(0, text=text[9:])]),
+            ],
+        ],
+        OPENAI_RESPONSES: [
+            [ADDED_CALL, writes, ended],
+            [
+                {"type": "response.output_item.done", "output_index": 0, "item": item},
+                ended,
+            ],
+        ],
+        GEMINI: [[part(asked_for, stop=stop or "STOP")], [part(pieces, stop=stop or "STOP")]],
+    }
+
+
+#: Of arguments, where they are an object in the provider's message, which may have 100 levels.
+DEEPEST: dict[Wire, int] = {ANTHROPIC: 98, GEMINI: 96}
+
+
+@every_provider
+@pytest.mark.parametrize("stop", [None, "max_tokens"])
+@pytest.mark.parametrize("levels", [60, 95, 96, 97, 98, 99, 100, 120, 300])
+def test_arguments_that_nest_deep_are_the_same_streamed_or_not(wire: Wire, stop: str | None, levels: int) -> None:
+    """Where they are an object of the reply, that is malformed when it is too deep; where they are text, as always in
+    ANTHROPIC's pieces, it is kept for who checks arguments; and a reply that was cut is cut.
+    """
+    whole = wire.decode(pay(nested(levels), **({"stop": stop} if stop else {}))[wire])
+    streams = [feed(wire.stream(), chunks).turn for chunks in paying(levels, stop)[wire]]
+    kind = "truncated" if stop else "malformed" if levels > DEEPEST.get(wire, 300) else "calls"
+    assert whole.kind == kind
+    if wire is ANTHROPIC and kind == "malformed":
+        text = streams.pop(0)
+        assert text is not None
+        assert (text.kind, [call.arguments for call in text.calls]) == ("calls", [nested(levels)])
+    for turn in streams:
+        assert turn is not None
+        assert (turn.kind, turn.fault, [call.arguments for call in turn.calls]) == (
+            whole.kind,
+            whole.fault,
+            [call.arguments for call in whole.calls],
+        )
+
+
+@pytest.mark.parametrize("levels", [5, 120])
+def test_arguments_that_come_as_an_object_over_the_chat_wire(levels: int) -> None:
+    """They are those of a reply that is not streamed, unless more of their text comes."""
+    asked_for = nested(levels)
+    call = {"id": "c1", "function": {"name": "pay", "arguments": asked_for}}
+    whole = OPENAI_CHAT.decode({"choices": [{"message": {"tool_calls": [call]}}]})
+    chunk = chat("tool_calls", tool_calls=[entry(0, "c1", "pay", asked_for)])
+    turn = feed(OPENAI_CHAT.stream(), [chat(tool_calls=[entry(0, "c1", "pay", "")]), chunk]).turn
+    assert turn is not None
+    assert (turn.kind, turn.fault, asked(turn)) == (whole.kind, whole.fault, asked(whole))
+    more = feed(
+        OPENAI_CHAT.stream(),
+        [chat(tool_calls=[entry(0, "c1", "pay", asked_for)]), chat("stop", tool_calls=[entry(0, text="!")])],
+    )
+    assert more.turn is not None
+    assert asked(more.turn) == [("c1", "pay", json.dumps(asked_for, separators=(",", ":")) + "!")]
+    late = feed(OPENAI_CHAT.stream(), [chat(tool_calls=[entry(0, "c1", "pay", "!")]), chunk])
+    assert late.turn is not None
+    assert asked(late.turn) == [("c1", "pay", "!" + json.dumps(asked_for, separators=(",", ":")))]
+
+
+NAN_CHUNKS: dict[Wire, list[dict[str, Any]]] = {
+    ANTHROPIC: [
+        begins(0, type="text", text="So", odd=[float("nan")]),
+        begins(1, type="tool_use", id="c", name="f", odd=float("inf")),
+        STOP_EVENT,
+    ],
+    OPENAI_CHAT: [
+        chat(
+            "tool_calls",
+            content="So",
+            odd={"x": float("nan")},
+            tool_calls=[entry(0, "c", "f", "{}") | {"odd": float("-inf")}],
+        )
+    ],
+    OPENAI_RESPONSES: [
+        {
+            "type": "response.completed",
+            "response": {
+                "output": [
+                    {
+                        "type": "message",
+                        "role": "assistant",
+                        "content": [{"type": "output_text", "text": "So", "logprobs": [float("-inf")]}],
+                    },
+                    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "odd": float("nan")},
+                    {"type": "web_search_call", "odd": float("inf")},
+                ]
+            },
+        }
+    ],
+    GEMINI: [
+        part(
+            {"text": "So", "odd": float("nan")},
+            {"functionCall": {"id": "c", "name": "f"}, "odd": float("inf")},
+            stop="STOP",
+        )
+    ],
+}
+
+
+@every_provider
+def test_what_was_streamed_with_no_number_goes_back_as_json(wire: Wire) -> None:
+    """NaN and infinities, which no client can send, are null in what is sent; the rest of the reply is as it came."""
+    turn = feed(wire.stream(), NAN_CHUNKS[wire]).turn
+    assert turn is not None
+    assert (turn.kind, turn.text) == ("calls", "So")
+    messages = wire.encode(History([UserMessage("go"), exchange(turn, ("ok", "1"))])).messages
+    written = json.dumps(messages, allow_nan=False)
+    assert (refused(wire, messages), "So" in written) == ("", True)
+    assert written.count("null") == 2
+
+
+@every_provider
+def test_a_byte_that_is_no_utf_8_is_read_as_the_mark_of_one(wire: Wire) -> None:
+    """As clients read the body of a reply that is not streamed: the text of the reply holds it."""
+    reply = REPLIES[wire]("caf?", 0, "STOP" if wire is GEMINI else None) | (
+        {"type": "message"} if wire is ANTHROPIC else {}
+    )
+    body = json.dumps(reply).replace("?", "\xff").encode("latin-1")
+    for framed in (body, b"data: " + body + b"\n\n"):
+        stream = wire.stream()
+        for chunk in wire.read([framed]):
+            stream.feed(chunk)
+        assert stream.turn().text == "caf\ufffd"
+
+
+@every_provider
+@pytest.mark.parametrize("usage", [5, "x", [1], True])
+def test_usage_of_a_wrong_type_is_not_reported(wire: Wire, usage: Any) -> None:
+    """It costs nothing of the reply, streamed or not."""
+    told: dict[Wire, list[dict[str, Any]]] = {
+        ANTHROPIC: [
+            {"type": "message_start", "message": {"role": "assistant", "usage": usage}},
+            *OPEN[ANTHROPIC][:-1],
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage},
+            STOP_EVENT,
+        ],
+        OPENAI_CHAT: [*OPEN[OPENAI_CHAT], END[OPENAI_CHAT] | {"usage": usage}],
+        OPENAI_RESPONSES: [*OPEN[OPENAI_RESPONSES], {"type": "response.completed", "response": {"usage": usage}}],
+        GEMINI: [{"usageMetadata": usage}, *OPEN[GEMINI], END[GEMINI] | {"usageMetadata": usage}],
+    }
+    brought = feed(wire.stream(), told[wire])
+    assert (brought.outcome, brought.turn and brought.turn.usage) == (PAID, None)
+    whole = REPLIES[wire]("x", 0, None) | {"usageMetadata" if wire is GEMINI else "usage": usage}
+    assert (wire.decode(whole).kind, wire.decode(whole).usage) == ("final", None)

@@ -398,3 +398,32 @@ def test_pieces_cost_what_they_are(piece: Chunk) -> None:
 
     base, once, twice = pieces(0), pieces(500) - pieces(0), pieces(1000) - pieces(0)
     assert (base < 2000, twice <= 2 * once + 10) == (True, True)
+
+
+@pytest.mark.parametrize("feedback", [{"safetyRatings": []}, {"blockReason": None}, {}, None])
+def test_that_the_prompt_was_blocked_is_not_taken_back(feedback: Any) -> None:
+    """Whatever is told after it, or beside it where nothing is streamed, the reply is refused."""
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}}
+    chunks = [blocked, {"promptFeedback": feedback}, ended(function("add", {"a": 1}))]
+    for turn in (fed(*chunks).turn, GEMINI.decode(blocked | chunks[-1])):
+        assert turn is not None
+        assert (turn.kind, turn.stop, turn.calls) == ("refused", "SAFETY", ())
+
+
+def test_why_a_reply_was_cut_outranks_that_the_prompt_was_blocked() -> None:
+    """Both abort, and the first is that of the candidate."""
+    assert (
+        GEMINI.decode(ended(text("So"), stop="MAX_TOKENS") | {"promptFeedback": {"blockReason": "OTHER"}}).stop
+        == "MAX_TOKENS"
+    )
+
+
+@pytest.mark.parametrize("odd", [5, ["x"], {"x": 1}, False])
+def test_a_thought_that_is_no_text_is_kept(odd: Any) -> None:
+    """It is none of the answer, streamed or not, and goes back as it came."""
+    thought = {"text": odd, "thought": True}
+    answer = ended({"text": "I ", "thought": True}, thought, {"text": "add.", "thought": True}, text("So"))
+    brought, whole = fed(answer), GEMINI.decode(answer)
+    assert brought.turn == whole
+    assert (whole.kind, whole.text, brought.shown("thinking")) == ("final", "So", "I add.")
+    assert thought in whole.payload["parts"]

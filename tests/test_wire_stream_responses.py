@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from loopmachine import ModelError
+from loopmachine import ModelError, Tool, run
 from loopmachine.records import Turn
 from loopmachine.wire import OPENAI_RESPONSES, Delta
 from tests.feeding import Fed, asked, bytewise, cut, feed
 from tests.shared import SHARED
 from tests.test_wire_any_reply import JSON, shape
+from tests.test_wire_base import deep
 from tests.test_wire_openai_responses import custom, declined, function, response, said
 
 Event = dict[str, Any]
@@ -524,3 +525,99 @@ def test_a_stream_raises_nothing_but_what_it_says() -> None:
             stream.feed(chunk)
     with pytest.raises(ModelError, match="stream_malformed"):
         stream.turn()
+
+
+DETAILS: list[tuple[Any, str]] = [
+    (None, "truncated"),
+    ({}, "truncated"),
+    ({"reason": "max_output_tokens"}, "truncated"),
+    ({"reason": "content_filter"}, "refused"),
+]
+
+
+@pytest.mark.parametrize("status", [None, "", " ", "completed", "incomplete", "in_progress", 5, "absent"])
+@pytest.mark.parametrize(("details", "kind"), DETAILS)
+def test_the_event_says_that_a_response_is_incomplete(status: Any, details: Any, kind: str) -> None:
+    """Whatever stands in the response as its status takes that back, and no call runs."""
+    fields = {} if status == "absent" else {"status": status}
+    told: dict[str, Any] = fields | {"incomplete_details": details}
+    end = {"type": "response.incomplete", "response": told}
+    for events in (
+        [added(0, function("c1", '{"a":1}'), "done"), end],
+        [end | {"response": told | {"output": [function("c1", "{}")]}}],
+    ):
+        turn = fed(CREATED, *events).turn
+        assert turn is not None
+        assert (turn.kind, turn.calls) == (kind, ())
+
+
+@pytest.mark.parametrize("status", [None, "", " ", "completed", "incomplete"])
+def test_a_response_that_says_so_itself_is_incomplete(status: str | None) -> None:
+    """By its status or by a reason, whatever the event is called; a status that says nothing is the event's."""
+    items = added(0, function("c1", '{"a":1}'), "done")
+    ends = [{"status": status, "incomplete_details": details} for details, _ in DETAILS]
+    turns = [fed(CREATED, items, {"type": "response.completed", "response": end}).turn for end in ends]
+    kinds = ["truncated" if status == "incomplete" else "calls"] * 2 + ["truncated", "refused"]
+    assert [turn and turn.kind for turn in turns] == kinds
+
+
+def test_nothing_of_an_incomplete_response_runs() -> None:
+    """The run ends, and the tool was not called."""
+    ran: list[Any] = []
+    end = {
+        "type": "response.incomplete",
+        "response": {"status": None, "incomplete_details": {"reason": "max_output_tokens"}},
+    }
+    events = [CREATED, added(0, function("c1", '{"a":1}'), "done"), end]
+    tools = [Tool("add", "Add.", {"type": "object"}, lambda **given: ran.append(given))]
+    result = run(lambda messages: fed(*events).turn, "go", tools=tools, wire=OPENAI_RESPONSES)
+    assert (result.status, ran) == ("incomplete", [])
+
+
+# --- ids alone --------------------------------------------------------------------------------------------
+
+
+def test_items_that_only_their_ids_tell_apart() -> None:
+    """Where neither a place nor the beginning of an item is told, each id is an item of its own, in their order."""
+    texts = [
+        delta("output_text", text, item_id=one) for one, text in (("m1", "A"), ("m2", "B"), ("m1", "a"), ("m2", "b"))
+    ]
+    said_twice = fed(CREATED, *texts, ended())
+    assert (said_twice.turn and said_twice.turn.text, said_twice.shown("text")) == ("AaBb", "ABab")
+    asked_for = [function(one, "", id=f"fc_{one}") for one in ("c1", "c2")]
+    pieces = [("fc_c1", '{"a"'), ("fc_c2", '{"b"'), ("fc_c1", ":1}"), ("fc_c2", ":2}")]
+    writes = [delta("function_call_arguments", text, item_id=one) for one, text in pieces]
+    whole = [function(one, text, id=f"fc_{one}") for one, text in (("c1", '{"a":1}'), ("c2", '{"b":2}'))]
+    expected = [("c1", "add", '{"a":1}'), ("c2", "add", '{"b":2}')]
+    for events in (
+        [*writes, *(added(None, one, "done") for one in whole)],
+        [*(added(None, one) for one in asked_for), *writes],
+        [writes[0], writes[2], added(None, whole[0], "done"), writes[1], writes[3], added(None, whole[1], "done")],
+    ):
+        brought = fed(CREATED, *events, ended())
+        assert brought.outcome == ("calls", "", expected)
+    assert fed(CREATED, texts[0], writes[0], writes[2], added(None, whole[0], "done"), ended()).outcome == (
+        "calls",
+        "A",
+        expected[:1],
+    )
+
+
+def test_an_id_that_an_item_did_not_tell_is_the_last_items() -> None:
+    """Some servers name an item only in the events of its text."""
+    unnamed = {field: value for field, value in function("c1", "").items() if field != "id"}
+    events = [added(None, unnamed), delta("function_call_arguments", "{}", item_id="fc_1")]
+    events += [added(None, unnamed | {"call_id": "c2"}), delta("function_call_arguments", '{"b":2}', item_id="fc_2")]
+    assert fed(CREATED, *events, ended()).outcome == ("calls", "", [("c1", "add", "{}"), ("c2", "add", '{"b":2}')])
+
+
+@pytest.mark.parametrize("kind", ["completed", "incomplete"])
+def test_an_item_that_nests_too_deep_is_the_same_streamed_or_not(kind: str) -> None:
+    """It is malformed or, in a response that was cut, cut."""
+    item: Any = function("c1", "{}") | {"odd": deep(120)}
+    whole = OPENAI_RESPONSES.decode(response(item, status=kind))
+    streams = [
+        fed(CREATED, *events).turn for events in ([added(0, item, "done"), ended(kind=kind)], [ended(item, kind=kind)])
+    ]
+    assert [(turn and turn.kind, turn and turn.fault) for turn in streams] == [(whole.kind, whole.fault)] * 2
+    assert whole.kind == ("malformed" if kind == "completed" else "truncated")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.host import LONGEST_WAIT, Host, decided, passes, unfinished
+from loopmachine.host import LAST_WAIT, LEAVING, LONGEST_WAIT, Host, close, decided, is_awaitable, passes, unfinished
 from loopmachine.loop import Loop
 from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult, Decision
@@ -43,12 +40,11 @@ class AsyncHost(Host):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.broken_off = CancelToken()  #: an exception, or a cancellation of its task, is leaving the run
         self.children: dict[Child, Call | AskModel | AskApproval] = {}  #: what runs, and for what
         self.cut: dict[Child, str] = {}  #: why a child is cancelled
-        self.busy: set[asyncio.Task[Outcome]] = (
-            set()
-        )  #: those that are to be, once another cancellation of theirs is done
+        #: those that are to be, once another cancellation of theirs is done, or at this time of the event loop
+        self.busy: dict[asyncio.Task[Outcome], float] = {}
+        self.undecided: list[Call] = []  #: what the approver is still to be asked about
         self.decisions: list[Decision] = []  #: what the approver has said so far
         self.wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_wake = False
@@ -61,7 +57,10 @@ class AsyncHost(Host):
             while await self.perform() or self.cancelled_at_last():
                 pass
         except BaseException:
-            await self.wind_down()
+            if self.closed:
+                self.abandon()
+            else:
+                await self.wind_down()
             raise
         finally:
             if loop.hosts == {"host": self}:  # compared, not called: nothing can interrupt it
@@ -74,6 +73,11 @@ class AsyncHost(Host):
         with suppress(RuntimeError):  # the run is over, and its event loop closed
             self.wake.get_loop().call_soon_threadsafe(self.wake.set_result, None)
 
+    @property
+    def gone(self) -> bool:
+        """Its event loop is closed."""
+        return self.wake.get_loop().is_closed()
+
     # --- performing ---------------------------------------------------------------------------------------
 
     async def perform(self) -> bool:
@@ -85,6 +89,9 @@ class AsyncHost(Host):
                 return True
             self.act(request)
         if self.children:
+            if self.loop.finished:  # nobody waits any more for what still runs
+                self.cut_short(STOPPED)
+                self.break_off()
             await self.settle()
             return True
         return False
@@ -106,8 +113,8 @@ class AsyncHost(Host):
             and not self.children
             and (calls := self.unasked(request))
         ):
-            self.decisions = []
-            self.spawn(request, True, partial(self.ask_approval, calls, self.approve))
+            self.undecided, self.decisions = calls, []
+            self.ask_next(request)
 
     def start(self, call: Call) -> None:
         """Run a call, as a task or on a thread."""
@@ -120,16 +127,33 @@ class AsyncHost(Host):
         if asynchronous:
             self.children[asyncio.ensure_future(_begun(function))] = what
             return
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
-        running = asyncio.get_running_loop().run_in_executor(self.pool, copy_context().run, outcome_of, function)
-        self.children[running] = what
+        events = asyncio.get_running_loop()
+        child = events.create_future()
 
-    async def ask_approval(self, calls: list[Call], approve: Callable[[Call], Any]) -> None:
-        """Ask the approver, call by call."""
-        for call in calls:
-            said = approve(call)
-            self.decisions += decided(call, await said if inspect.isawaitable(said) else said)
+        def work() -> None:
+            outcome = outcome_of(function)
+            with suppress(RuntimeError):  # the event loop is closed, and nobody waits
+                events.call_soon_threadsafe(child.set_result, outcome)
+
+        self.aside(work)
+        self.children[child] = what
+
+    def ask_next(self, request: AskApproval) -> None:
+        """Ask the approver about the next call in a task, or about all on a thread."""
+        approve: Any = self.approve
+        if is_async(approve):
+            self.spawn(request, True, partial(approve, self.undecided[0]))
+        else:
+            self.spawn(request, False, partial(self.ask_aside, approve))
+
+    def ask_aside(self, approve: Callable[[Call], Any]) -> Any:
+        """Ask a sync approver, call by call; what he hands out to be awaited is given back, and is about the next."""
+        while self.undecided and self.broken_off.reason != LEAVING:  # at a cancel all are asked about, as in run
+            said = approve(self.undecided[0])
+            if is_awaitable(said):
+                return said
+            self.decisions += decided(self.undecided.pop(0), said)
+        return None
 
     async def pause(self, seconds: float) -> bool:
         """Wait, or until cancelled. Whether it was."""
@@ -137,24 +161,28 @@ class AsyncHost(Host):
         while (left := until - time.monotonic()) > 0:
             if self.cancel is not None and self.cancel():
                 return True
-            if isinstance(self.cancel, CancelToken):
-                await asyncio.wait([self.wake], timeout=min(left, LONGEST_WAIT))
-            else:
-                await asyncio.sleep(min(left, LONGEST_WAIT if self.cancel is None else POLL_SECONDS))
+            told = self.cancel is None or isinstance(self.cancel, CancelToken)
+            await self.wait([self.wake], min(left, LONGEST_WAIT if told else POLL_SECONDS))
         return False
 
     # --- waiting ------------------------------------------------------------------------------------------
 
+    async def wait(self, futures: Iterable[asyncio.Future[Any]], seconds: float | None) -> None:
+        """Wait for one of them, at most so long."""
+        try:
+            await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        except GeneratorExit:  # the run is closed, and may wait no more; one that a tool raises comes another way
+            self.closed = True
+            raise
+
     async def settle(self) -> None:
         """Wait for a child, for a cancel, or for the deadline."""
         wake: list[asyncio.Future[Any]] = [] if self.heard_wake else [self.wake]
-        await asyncio.wait([*self.children, *wake], timeout=self.left(), return_when=asyncio.FIRST_COMPLETED)
+        await self.wait([*self.children, *wake], self.left())
         self.cut_busy()
         if wake and self.wake.done():
             self.heard_wake = True
             self.cancel_told()
-            if self.loop.finished:  # nobody waits for the approver any more
-                self.cut_short(STOPPED)
         left = self.left()
         if left is not None and left <= 0:
             self.cut_short(DEADLINE)
@@ -179,65 +207,108 @@ class AsyncHost(Host):
 
     def cut_short(self, why: str) -> None:
         """Cancel the tasks, each once: it may take its time to clean up."""
+        latest = self.wake.get_loop().time() + LAST_WAIT
         for child in self.children:
             if isinstance(child, asyncio.Task) and self.can_cut(child):
                 self.cut[child] = why
-                self.busy.add(child)
+                self.busy[child] = latest
         self.cut_busy()
 
     def cut_busy(self) -> None:
-        """Cancel those that are to be. One that is in the midst of another cancellation, as of a timeout in the tool,
-        would be hurried by it; it may go on after that one, and is looked at again."""
-        for child in [child for child in self.busy if child.done() or not child.cancelling()]:
-            self.busy.discard(child)
-            child.cancel()
+        """Cancel those that are to be.
+
+        One that is in the midst of another cancellation, as of a timeout in the tool, would be hurried by it and is
+        given time; not more, as one that swallowed another, without ``uncancel``, counts as cancelled for ever.
+        """
+        now = self.wake.get_loop().time()
+        for child, latest in list(self.busy.items()):
+            if child.done() or not child.cancelling() or now >= latest:
+                del self.busy[child]
+                child.cancel()
 
     def harvest(self, child: Child) -> BaseException | None:
         """Tell what a child that is done brought; what has to pass through the host is given back."""
-        what, why = self.children.pop(child), self.cut.pop(child, "")
+        what, why = self.children[child], self.cut.get(child, "")
         value, raised = _brought(child)
+        passing = raised if raised is not None and passes(raised) else None
+        stopped = why if isinstance(raised, asyncio.CancelledError) else ""
+        if isinstance(what, Call):
+            if not self.loop.finished:
+                self.tell(CallReturned(self.result_of(what, value, raised, stopped), at=self.clock()))
+            del self.children[child]  # not before: what was told in vain is told again by wind_down
+            return passing
+        del self.children[child]
+        over = self.loop.finished or self.broken_off()
+        if raised is None and is_awaitable(value):  # of a plain function that hands it out
+            if not over:
+                self.children[asyncio.ensure_future(_awaited(value))] = what
+                return None
+            close(value)
+            raised, stopped = asyncio.CancelledError(), STOPPED
         if isinstance(what, AskApproval):
-            if any(isinstance(one, AskApproval) for one in self.loop.waiting):
-                self.decide(self.decisions)
-            return None if child.cancelled() and why else raised  # one that nobody cancelled raised it himself
-        if isinstance(what, AskModel):
-            self.model_done(what, value, raised, why)
-        elif child.cancelled() and why:
-            said = "\n".join([why, *last_words(raised)])
-            self.returned(CallResult.of(what, "interrupted", fitted(said, self.loop.snapshot.policy.max_result_chars)))
-        else:
-            self.returned(unfinished(what, raised) if raised is not None else value)
-        return raised if raised is not None and passes(raised) else None
+            return self.approval_done(what, value, raised, stopped, over)
+        if not over or (raised is None and not self.loop.finished):  # else it is asked again, or nobody waits
+            self.model_done(value, raised, why)
+        return passing
 
-    def returned(self, result: CallResult) -> None:
-        """Tell what a call brought."""
-        self.tell(CallReturned(result, at=self.clock()))
+    def result_of(self, call: Call, value: Any, raised: BaseException | None, stopped: str) -> CallResult:
+        """The result of a call that ended, or was stopped."""
+        if stopped:
+            said = "\n".join([stopped, *last_words(raised)])
+            return CallResult.of(call, "interrupted", fitted(said, self.loop.snapshot.policy.max_result_chars))
+        result: CallResult = value if raised is None else unfinished(call, raised)
+        return result
 
-    def model_done(self, ask: AskModel, value: Any, raised: BaseException | None, why: str) -> None:
+    def approval_done(
+        self, ask: AskApproval, verdict: Any, raised: BaseException | None, stopped: str, over: bool
+    ) -> BaseException | None:
+        """Keep the approver's word on a call, and ask about the next; after the last, or what stops him, tell all."""
+        waiting = any(isinstance(one, AskApproval) for one in self.loop.waiting)
+        try:
+            if self.undecided and raised is None:
+                self.decisions += decided(self.undecided.pop(0), verdict)
+        except TypeError as wrong:
+            raised = wrong
+        if waiting and self.undecided and raised is None and not over:
+            self.ask_next(ask)
+        elif waiting:
+            self.decide(self.decisions)
+        return None if stopped else raised
+
+    def model_done(self, value: Any, raised: BaseException | None, why: str) -> None:
         """Tell what the model brought; what passes through the host is not told."""
-        if raised is None and inspect.isawaitable(value):  # a plain function that hands out a coroutine
-            self.children[asyncio.ensure_future(_awaited(value))] = ask
-        elif raised is None:
+        if raised is None:
             self.replied(value)
         elif why:
             self.tell(ModelFailed("cut_short", why, timed_out=why == DEADLINE, at=self.clock()))
         elif not passes(raised):
             self.tell(self.loop.failure(raised, at=self.clock()))
 
+    # --- leaving ------------------------------------------------------------------------------------------
+
     async def wind_down(self) -> None:
         """Cancel the tasks, tell what runs on threads to stop, await all, and record what they brought."""
         self.cut_short("cut short: the host was cancelled")
-        with suppress(Exception):  # of somebody who is told; one exception is on its way out already
-            self.broken_off.cancel("an exception leaves the run")
-        while not all(child.done() for child in self.children):
-            with suppress(asyncio.CancelledError):  # for the same reason
-                await asyncio.wait(self.children, timeout=POLL_SECONDS if self.busy else None)
+        self.break_off(LEAVING)
+        while waiting := [child for child in self.children if not child.done()]:
+            with suppress(asyncio.CancelledError):  # one exception is on its way out already
+                await self.wait(waiting, POLL_SECONDS if self.busy else None)
                 self.cut_busy()
-        for child, what in list(self.children.items()):
-            if isinstance(what, AskModel):
-                value, raised = _brought(child)
-                if raised is not None or inspect.isawaitable(value):
-                    continue  # it is asked again
+        self.record()
+
+    def abandon(self) -> None:
+        """Cancel the tasks, tell what runs on threads to stop, and record what is done by now."""
+        self.break_off(LEAVING)
+        for child in self.children:
+            if isinstance(child, asyncio.Task):
+                with suppress(RuntimeError):  # its event loop is closed
+                    child.cancel()
+        if self.loop.hosts.get("host") is self:
+            self.record()
+
+    def record(self) -> None:
+        """Tell what the children brought that are done."""
+        for child in [child for child in self.children if child.done()]:
             with suppress(BaseException):  # what an observer or the clock raises: something is on its way out already
                 self.harvest(child)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from typing import Final as Constant
 from loopmachine.errors import LoopError
 
 UNREAD: Constant = 141  #: what shells say of a command that a closed pipe ended
+INTERRUPTED: Constant = 130  #: and of one that Ctrl-C ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 where it found something wrong or a model failed, 2 where it can't be done.
 
-    141 where it was stopped because nobody reads what it prints, as behind ``| head``.
+    141 where it was stopped because nobody reads what it prints, as behind ``| head``; 130 by Ctrl-C.
     """
     try:
         try:
@@ -30,15 +32,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             _flush()
     except BrokenPipeError:
         return UNREAD
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    _escape()
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.command(arguments))
     except LoopError as error:
         sys.stderr.write(f"loopmachine: {error}\n")
         return 2
+
+
+def _escape() -> None:
+    """Have what standard output can't encode printed as escapes where it would raise. Standard error does so itself."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.errors in ("strict", "surrogateescape"):
+        out.reconfigure(errors="backslashreplace")
 
 
 def _flush() -> None:
@@ -156,6 +168,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from loopmachine.review import diagram, printing
+    from loopmachine.review.explore import Walk
     from loopmachine.review.verify import verify
 
     def say(text: str) -> None:
@@ -164,22 +177,30 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     definition = diagram.load(arguments.definition)
     say(printing.heading(arguments.definition, definition))
-    report = verify(
-        definition,
-        full=arguments.full,
-        seconds=None if arguments.minutes is None else 60 * arguments.minutes,
-        tools=arguments.tool,
-        each=lambda *told: say(printing.line(*told)),
-    )
+    until_now = verify(definition, seconds=0.0)  # the report of an exploration that was cut, with nothing in it yet
+
+    def each(chosen: Mapping[str, Any], walk: Walk, seconds: float) -> None:
+        until_now.add(chosen, walk)
+        until_now.seconds += seconds
+        say(printing.line(chosen, walk, seconds))
+
+    bound = None if arguments.minutes is None else 60 * arguments.minutes
+    try:
+        report = verify(definition, full=arguments.full, seconds=bound, tools=arguments.tool, each=each)
+    except KeyboardInterrupt:
+        say(printing.summary(arguments.definition, until_now))
+        raise
     say(printing.summary(arguments.definition, report))
     return 0 if report.passed else 1
 
 
 def _minutes(text: str) -> float:
-    """A number of minutes. Raises ValueError for none that a clock can reach."""
+    """A number of minutes. Raises ValueError for none that a clock can reach, ArgumentTypeError for no time at all."""
     minutes = float(text)
     if not math.isfinite(minutes):
         raise ValueError
+    if minutes <= 0:
+        raise argparse.ArgumentTypeError(f"it must be more than 0, not {text}")
     return minutes
 
 

@@ -6,11 +6,18 @@ import inspect
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from types import CoroutineType, GeneratorType
+from typing import Any
 from typing import Final as Constant
 
 from loopmachine import notices
+from loopmachine.codec import must_be
 from loopmachine.events import ApprovalGiven, CancelPolled, CancelRequested, Event, ModelReplied, Resumed
 from loopmachine.limits import Budget
 from loopmachine.loop import Loop, Price
@@ -19,21 +26,22 @@ from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, StartCalls
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
+from loopmachine.tools.context import reason_of
 from loopmachine.tools.signature import is_async
 from loopmachine.wire import PLAIN, Wire
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
 
 Clock = Callable[[], float]
 Observe = Callable[[Any], None]
 Approve = Callable[[Call], Any]
 Cancel = CancelToken | Callable[[], bool]
 LONGEST_WAIT = 3600.0  #: seconds of one wait, which systems bound
+LEAVING: Constant = "an exception leaves the run"
+LAST_WAIT: Constant = 1.0  #: seconds for what is to end by itself: an idle thread, another cancellation of a task
 _logger = logging.getLogger("loopmachine")
 
 
 _DRIVEN = "this loop is being driven by another host; one loop, one host at a time"
+_freeing = Lock()
 
 
 def spoken(model: Any, wire: Wire | None, *, looped: bool = False) -> Wire | None:
@@ -62,10 +70,60 @@ def _check_callables(**given: Any) -> None:
             raise TypeError(f"{name} must be callable or None, not {value!r}")
 
 
+def _check_free(loop: Loop) -> None:
+    """RuntimeError where a host drives the loop; of one that can't any more it is taken."""
+    with _freeing:  # two may find the same, and one of them may have begun
+        host = loop.hosts.get("host")
+        if host is not None and host.gone:
+            host.forget()
+            loop.hosts, loop.cancel = {}, host.before
+    if loop.driven:
+        raise RuntimeError(_DRIVEN)
+
+
 def _check_sync(**given: Any) -> None:
     for name, value in given.items():
         if is_async(value):
             raise TypeError(f"{name} is async; it is asked and not awaited, and must not be")
+
+
+class Pool:
+    """Daemon threads for what a run does aside, made as they are needed.
+
+    They take it from a queue that knows no lock: an interrupt of the host may leave one of Python's own locks held,
+    and who waits for it waits for ever.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self.free: SimpleQueue[None] = SimpleQueue()  #: one for each thread that has nothing to do
+        self.threads: list[Thread] = []
+
+    def submit(self, function: Callable[[], object]) -> None:
+        """Have a thread call what raises nothing, in this context."""
+        try:
+            self.free.get_nowait()
+        except Empty:
+            if len(self.threads) < self.most:
+                self.threads.append(Thread(target=self.serve, name=f"loopmachine_{len(self.threads)}", daemon=True))
+                self.threads[-1].start()
+        self.work.put(partial(copy_context().run, function))  # last: what keeps a thread from its start keeps this back
+
+    def serve(self) -> None:
+        """Do what there is to do, until the pool is closed."""
+        while (work := self.work.get()) is not None:
+            work()
+            del work  # it knows the run
+            self.free.put(None)
+
+    def close(self, *, wait: bool) -> None:
+        """Let the threads end, and wait for those that have nothing to do."""
+        for _ in self.threads:
+            self.work.put(None)
+        for thread in self.threads if wait else ():
+            with suppress(RuntimeError):  # one that an interrupt kept from its start
+                thread.join(LAST_WAIT)
 
 
 class Host(ABC):
@@ -90,7 +148,9 @@ class Host(ABC):
         self.approve = approve
         self.observe = observe
         self.clock = time.monotonic if clock is None else clock
-        self.pool: ThreadPoolExecutor | None = None
+        self.broken_off = CancelToken()  #: an exception is leaving the run, or it ended before what it began
+        self.pool: Pool | None = None
+        self.closed = False  #: nothing can be awaited any more
         self.forget: Callable[[], None] = _nothing
         self.looked = False  #: a cancel was told before the run would have been suspended
         self.asked: set[tuple[int, int]] = set()  #: the calls that the approver was asked about in this run
@@ -111,13 +171,12 @@ class Host(ABC):
             return Loop(**given, budget=budget, context=context, price=price, cancel=self.cancel, at=self.clock())
         if not isinstance(loop, Loop):
             raise TypeError(f"loop must be a Loop, such as result.loop, not {loop!r}")
-        if loop.driven:
-            raise RuntimeError(_DRIVEN)
+        _check_free(loop)
         spoken(self.model, loop.wire, looped=True)
         if given:
             raise TypeError(f"{', '.join(given)}: what made the loop can't be given beside loop=")
-        if budget is not None and not isinstance(budget, Budget):
-            raise TypeError(f"budget must be a Budget, not {budget!r}")
+        if budget is not None:
+            must_be("budget", budget, Budget)
         self.context, self.price = context, price
         return loop
 
@@ -141,7 +200,23 @@ class Host(ABC):
         """Leave nothing of this host behind."""
         self.forget()
         if self.pool is not None:
-            self.pool.shutdown()
+            self.pool.close(wait=not self.closed)
+
+    @property
+    def gone(self) -> bool:
+        """It can't go on, and nobody can tell it so."""
+        return False
+
+    def aside(self, function: Callable[[], object]) -> None:
+        """Have a thread call what raises nothing."""
+        if self.pool is None:
+            self.pool = Pool(self.loop.snapshot.policy.max_parallel)
+        self.pool.submit(function)
+
+    def break_off(self, why: str = "the run has ended") -> None:
+        """Tell what runs to stop."""
+        with suppress(Exception):  # of somebody who is told; the run goes its way
+            self.broken_off.cancel(why)
 
     @abstractmethod
     def woken(self) -> None:
@@ -181,8 +256,7 @@ class Host(ABC):
         if cancel is None:
             return CancelPolled(False, at=self.clock())
         cancelled = seen or bool(cancel())
-        reason = cancel.reason if isinstance(cancel, CancelToken) else ""
-        return CancelPolled(cancelled, reason, at=self.clock())
+        return CancelPolled(cancelled, reason_of(cancel), at=self.clock())
 
     def cancel_told(self) -> bool:
         """Pass a cancel on unasked, if there is one and the machine can use it. Whether it was."""
@@ -191,7 +265,7 @@ class Host(ABC):
             return False
         if snapshot.cancelled or not cancel():
             return False
-        self.tell(CancelRequested(cancel.reason if isinstance(cancel, CancelToken) else "", at=self.clock()))
+        self.tell(CancelRequested(reason_of(cancel), at=self.clock()))
         return True
 
     def cancelled_at_last(self) -> bool:
@@ -223,6 +297,18 @@ class Host(ABC):
     def replied(self, reply: Any) -> None:
         """Tell what the model replied."""
         self.tell(ModelReplied(self.loop.turn(reply), at=self.clock()))
+
+
+def is_awaitable(value: object) -> bool:
+    """Whether it is to be awaited: by its type, as ``await`` looks. It may raise where it is asked."""
+    kind = type(value)
+    return issubclass(kind, Awaitable) or (kind is GeneratorType and inspect.isawaitable(value))
+
+
+def close(value: object) -> None:
+    """Leave no coroutine behind that nobody will await."""
+    if type(value) is CoroutineType:
+        value.close()
 
 
 def decided(call: Call, verdict: Any) -> list[Decision]:
@@ -265,7 +351,9 @@ def arity_of(model: Callable[..., Any]) -> int:
 
 def passes(raised: BaseException) -> bool:
     """Whether a model or tool raised what is the host's own. A CancelledError that nobody asked for is not."""
-    return not isinstance(raised, Exception) and type(raised).__name__ != "CancelledError"
+    if isinstance(raised, Exception):
+        return False
+    return all(kind.__name__ != "CancelledError" for kind in type(raised).__mro__)  # without importing asyncio
 
 
 def unfinished(call: Call, raised: BaseException) -> CallResult:

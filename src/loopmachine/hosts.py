@@ -52,6 +52,7 @@ def run(
     ``price(usage) -> US dollars | None`` is asked for what the model, a tool or a sub-run spent and names no cost of.
     ``observe(notice)`` gets each Advance, and Progress and Warning records.
     ``loop=`` goes on from an existing loop; what made it can't be given beside it, a new budget can.
+    What still runs when a row of your own ends the run is told to stop and awaited; what it brings is dropped.
     Only what is no Exception passes through, after running tools have ended; and what ``cancel``, ``approve`` or
     ``clock`` raise. The loop can go on from there.
     """
@@ -85,6 +86,7 @@ async def run_async(
 
     Async ones are cancelled at the deadline and when a CancelToken is set; sync ones run on threads and are awaited.
     A cancellation of the task that awaits this is passed on to the children, awaited, and raised.
+    Where its coroutine is closed nothing is awaited: the children are cancelled, and the loop can go on elsewhere.
     """
     from loopmachine.async_host import AsyncHost
 

@@ -123,8 +123,8 @@ class Loop:
 
     @property
     def driven(self) -> bool:
-        """A host is at work on it."""
-        return bool(self.hosts)
+        """A host is at work on it, and can go on."""
+        return any(not host.gone for host in self.hosts.values())
 
     def send(self, event: Event) -> Advance:
         """Tell the machine what happened. Raises UnexpectedEvent, and changes nothing, where it does not fit.

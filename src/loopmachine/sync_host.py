@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import queue
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, Resumed
-from loopmachine.host import LONGEST_WAIT, Host, decided, passes, unfinished
+from loopmachine.host import LEAVING, LONGEST_WAIT, Host, close, decided, is_awaitable, passes, unfinished
 from loopmachine.loop import Loop
 from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult, Decision
@@ -30,7 +29,6 @@ class SyncHost(Host):
         for name, function in (("model", self.model), ("approve", self.approve)):
             if is_async(function):
                 raise TypeError(f"{name} is async; use run_async")
-        self.broken_off = CancelToken()  #: an exception is leaving the run
         self.running: dict[tuple[int, int], None] = {}  #: the calls on threads, in the order they were started
         self.begun: dict[tuple[int, int], None] = {}  #: those that a thread has begun, in its own word
         self.finished: dict[tuple[int, int], tuple[CallResult, BaseException | None]] = {}
@@ -106,9 +104,8 @@ class SyncHost(Host):
                 raise
             self.tell(self.loop.failure(error, at=self.clock()))
             return True
-        if not isinstance(reply, dict) and inspect.isawaitable(reply):
-            if inspect.iscoroutine(reply):
-                reply.close()
+        if type(reply) is not dict and is_awaitable(reply):
+            close(reply)
             raise TypeError("the model is async; use run_async")
         self.replied(reply)
         return True
@@ -122,8 +119,8 @@ class SyncHost(Host):
         try:
             for call in self.unasked(request):
                 verdict = self.approve(call)
-                if inspect.iscoroutine(verdict):
-                    verdict.close()
+                if is_awaitable(verdict):
+                    close(verdict)
                     raise TypeError("approve is async; use run_async")
                 decisions += decided(call, verdict)
         finally:  # who has said yes is not asked again, whatever stopped him
@@ -137,13 +134,9 @@ class SyncHost(Host):
         if alone and not self.loop.toolbox.is_timed(call):
             self.finished[call.key] = self.work(call)
             return self.settle()
-        if self.pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self.pool = ThreadPoolExecutor(self.loop.snapshot.policy.max_parallel, "loopmachine")
         for call in request.calls:
             if call.key not in self.running:
-                self.pool.submit(copy_context().run, self.work_aside, call)
+                self.aside(partial(self.work_aside, call))
                 self.running[call.key] = None
         return False
 
@@ -169,9 +162,13 @@ class SyncHost(Host):
 
     def settle(self) -> bool:
         """Tell what a call brought that is finished; else wait for one, or for a cancel."""
+        over = self.loop.finished  # by a row of somebody's own: nobody waits for what still runs
+        if over:
+            self.break_off()
         for key in list(self.finished):
             result, passing = self.finished[key]
-            self.tell(CallReturned(result, at=self.clock()))
+            if not over:
+                self.tell(CallReturned(result, at=self.clock()))
             self.running.pop(key, None)
             self.begun.pop(key, None)
             del self.finished[key]
@@ -187,7 +184,7 @@ class SyncHost(Host):
         """Tell the running calls to stop, await them and record what they brought. What passes through goes on out."""
         while not self.broken_off():
             with suppress(BaseException):
-                self.broken_off.cancel("an exception leaves the run")
+                self.broken_off.cancel(LEAVING)
         while (self.running.keys() | self.begun.keys()) - self.finished.keys():
             with suppress(BaseException):  # another of its kind, while one is on its way out already
                 self.signals.get(timeout=POLL_SECONDS)

@@ -6,6 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
+from threading import TIMEOUT_MAX
 from typing import Any, ClassVar
 
 from loopmachine.models.aside import aside
@@ -20,6 +21,17 @@ Request = dict[str, Any]
 _logger = logging.getLogger("loopmachine")
 
 
+def are_seconds(value: object) -> bool:
+    """Whether somebody can wait so long: no time at all, a negative one, NaN and infinity are no seconds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= TIMEOUT_MAX
+
+
+def check_screen(on_delta: object) -> None:
+    """Refuse what can't be told of deltas."""
+    if on_delta is not None and (not callable(on_delta) or is_async(on_delta)):
+        raise TypeError(f"on_delta must be callable, not async, or None, not {on_delta!r}")
+
+
 class Sdk(ABC):
     """What an adapter needs of an SDK and its client."""
 
@@ -30,6 +42,8 @@ class Sdk(ABC):
     def __init__(self, client: Any, model: str, stream: bool, options: Request) -> None:
         if not isinstance(model, str) or not model.strip():
             raise TypeError(f"models.{self.maker}: model must be the name of a model, not {model!r}")
+        if not isinstance(stream, bool):
+            raise TypeError(f"models.{self.maker}: stream must be True or False, not {stream!r}")
         for name in options:
             if name in self.ours:
                 raise TypeError(f"models.{self.maker}: {name} can't be given here: {self.ours[name]}")
@@ -52,8 +66,7 @@ class _Adapter:
     """What the sync and the async one share."""
 
     def __init__(self, sdk: Sdk, on_delta: OnDelta | None) -> None:
-        if on_delta is not None and (not callable(on_delta) or is_async(on_delta)):
-            raise TypeError(f"on_delta must be callable, not async, or None, not {on_delta!r}")
+        check_screen(on_delta)
         self._sdk = sdk
         self._on_delta = on_delta
         self._reported = False

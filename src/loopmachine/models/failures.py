@@ -49,6 +49,8 @@ def failure(error: Exception, begun: bool) -> ModelError:
         return _refusal(error, status)
     if is_timeout(error):
         return ModelError(TIMEOUT, _said(error), retryable=True)
+    if isinstance(error.__cause__, RuntimeError):  # such as a closed client, which stays so, as some SDKs wrap it
+        return failure(error.__cause__, begun)
     if not _CONNECTIONS.isdisjoint(names):
         return ModelError(STREAM_CUT if begun else CONNECTION, _said(error), retryable=True)
     if not _UNREADABLE.isdisjoint(names):

@@ -15,7 +15,7 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.errors import ModelError
-from loopmachine.models.adapter import Request, Sdk
+from loopmachine.models.adapter import Request, Sdk, are_seconds
 from loopmachine.models.reading import Reading
 from loopmachine.requests import AskModel
 from loopmachine.wire import GEMINI, Messages
@@ -47,7 +47,10 @@ class GoogleSdk(Sdk):
         from google.genai.types import GenerateContentConfig
 
         super().__init__(client, model, stream, dict(options))
-        self._timeout = self.options.pop("timeout", None)
+        own = self.options.pop("timeout", None)
+        self._timeout = _clients_timeout(client) if own is None else own
+        if self._timeout is not None and not are_seconds(self._timeout):
+            raise TypeError(f"models.google: timeout must be positive, finite seconds or None, not {self._timeout!r}")
         self._choice = self.options.pop("tool_config", None)
         try:
             GenerateContentConfig(**self.options, tool_config=self._choice)
@@ -100,6 +103,13 @@ class GoogleSdk(Sdk):
             if isinstance(stop, AttributeError | TypeError):
                 raise _unread(stop) from stop
             raise
+
+
+def _clients_timeout(client: Any) -> float | None:
+    """Seconds: what a request says of its time replaces the client's own, which the SDK does not show."""
+    told = getattr(getattr(client, "_api_client", None), "_http_options", None)
+    milliseconds = getattr(told, "timeout", None)
+    return milliseconds / 1000 if milliseconds else None
 
 
 def _open(frame: FrameType | None) -> Iterator[Any]:

@@ -132,14 +132,15 @@ def _adapter(
 def _is_async(maker: str, package: str, client: Any) -> bool:
     """Whether a client is an async one. TypeError where it is none of this SDK's."""
     synchronous, asynchronous, wanted, _ = _CLIENTS[package]
-    kinds = {one.__name__ for one in type(client).__mro__ if _is_of(one, package)}
+    kinds = {one.__name__ for one in _of(package, client)}
     if kinds.isdisjoint([*synchronous, *asynchronous]):
-        rights = [right for other, (*_, right) in _CLIENTS.items() if other != package and _is_of(type(client), other)]
+        rights = [right for other, (*_, right) in _CLIENTS.items() if other != package and _of(other, client)]
         named = f"{type(client).__module__}.{type(client).__qualname__}"
         other = "".join(f", which is for {right}" for right in rights)
         raise TypeError(f"models.{maker}: client must be {wanted}, not a {named}{other}")
     return not kinds.isdisjoint(asynchronous)
 
 
-def _is_of(kind: type, package: str) -> bool:
-    return f"{kind.__module__}.".startswith(f"{package}.")
+def _of(package: str, client: Any) -> list[type]:
+    """The classes that a client is of, as far as they are the SDK's."""
+    return [one for one in type(client).__mro__ if f"{one.__module__}.".startswith(f"{package}.")]

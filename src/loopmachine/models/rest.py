@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any, ClassVar
 from typing import Final as Constant
 
-from loopmachine.models.adapter import Request, Sdk
+from loopmachine.models.adapter import Request, Sdk, are_seconds
 from loopmachine.models.reading import Reading
 from loopmachine.requests import AskModel
 from loopmachine.wire import ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, Messages
@@ -29,14 +29,40 @@ class Rest(Sdk):
     choose_none: ClassVar[Any] = "none"
 
     def __init__(self, client: Any, model: str, stream: bool, options: Request) -> None:
-        # A retry is a row of the table, which counts it.
-        super().__init__(client.with_options(max_retries=0), model, stream, options)
+        super().__init__(self._quiet(client), model, stream, options)
         self._create = self.resource(self.client).with_streaming_response.create
         known = inspect.signature(self._create).parameters
         for name in options:
             if name not in known:
                 right = f"to send it all the same, extra_body={{{name!r}: ...}}"
                 raise TypeError(f"models.{self.maker}: create of this SDK takes no {name}; {right}")
+        # What the SDK calls not given, or omitted, it has to be told no more of.
+        self.options = {name: one for name, one in options.items() if type(one).__name__ not in ("NotGiven", "Omit")}
+        self._check_extras([name for name in ("model", "stream", *_WITH_TOOLS) if name in known])
+        for what, own in (("timeout", self.options.get("timeout")), ("the client's timeout", self.client.timeout)):
+            if not _can_wait(own):
+                right = "positive, finite seconds, None or a Timeout of httpx"
+                raise TypeError(f"models.{self.maker}: {what} must be {right}, not {own!r}")
+
+    def _quiet(self, client: Any) -> Any:
+        """The client without retries: one is a row of the table, which counts it."""
+        try:
+            return client.with_options(max_retries=0)
+        except TypeError as wrong:  # of a class of the user's own
+            right = "its __init__ must take what that of the SDK's own client takes"
+            raise TypeError(
+                f"models.{self.maker}: client has no with_options(max_retries=0): {wrong}; {right}"
+            ) from wrong
+
+    def _check_extras(self, own: list[str]) -> None:
+        """Refuse what is no object, and in a body what the run sets, or has to be an option of its own."""
+        for name in ("extra_headers", "extra_query", "extra_body"):
+            if not isinstance(self.options.get(name), Mapping | None):
+                raise TypeError(f"models.{self.maker}: {name} must be a dict or None, not {self.options[name]!r}")
+        whys = {**self.ours, **{name: f"give it as {name}=" for name in own}}
+        for name in self.options.get("extra_body") or ():
+            if name in whys:
+                raise TypeError(f"models.{self.maker}: {name} can't be given in extra_body: {whys[name]}")
 
     @abstractmethod
     def resource(self, client: Any) -> Any:
@@ -65,6 +91,13 @@ class Rest(Sdk):
         async with self._create(**request) as response:
             async for data in response.iter_bytes():
                 yield data
+
+
+def _can_wait(own: Any) -> bool:
+    """Whether this is a timeout that clients take. A part of one of httpx may be 0, such as the wait for a pool."""
+    if hasattr(type(own), "as_dict"):
+        return all(part is None or part == 0 or are_seconds(part) for part in own.as_dict().values())
+    return own is None or are_seconds(own)
 
 
 def _within(own: Any, left: float) -> Any:
@@ -119,6 +152,9 @@ class AnthropicSdk(Rest):
 
     def __init__(self, client: Any, model: str, stream: bool, options: Request) -> None:
         super().__init__(client, model, stream, {"max_tokens": _MAX_TOKENS} | options)
+        most = options.get("max_tokens", _MAX_TOKENS)
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise TypeError(f"models.anthropic: max_tokens must be a positive whole number, not {most!r}")
 
     def resource(self, client: Any) -> Any:
         return client.messages

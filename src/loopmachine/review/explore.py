@@ -146,7 +146,7 @@ class Walk:
         self._seen.add(start.key)
         self._todo.append(start)
         self.snapshots += 1
-        with _without_collections(), _unwatched(machine):
+        with _without_collections(), unwatched(machine):
             while self._todo and not self.broken and self.advances < most and time.monotonic() < until:
                 if self.scattered:
                     self._todo.rotate(self._chance.randrange(len(self._todo)))
@@ -268,7 +268,7 @@ def spoil(move: Move) -> None:
 
 
 @contextmanager
-def _unwatched(machine: Engine) -> Iterator[None]:
+def unwatched(machine: Engine) -> Iterator[None]:
     """Who counts what the tests of a definition take does not count what is explored here."""
     watch, machine.watch = machine.watch, None
     try:

@@ -8,9 +8,10 @@ from typing import Any
 
 from loopmachine.definition import Definition
 from loopmachine.events import Event
+from loopmachine.machine import live
 from loopmachine.review.explore import TRANSITIONS, Broken, Walk
 from loopmachine.review.promises import PROMISES
-from loopmachine.review.reproduce import source, steps, written_test
+from loopmachine.review.reproduce import source, steps, told_again, written_test
 from loopmachine.review.verify import OPTIONS, Report
 
 _WIDTH = 110
@@ -19,6 +20,8 @@ _GUESSED = (
     "of the history, guards and updates of your own are taken to see how often each tool was called with which "
     "outcome: for those that see more, as an order or a text, call verify(..., sees=...)"
 )
+_NOT_AGAIN = "told again, these events break nothing: a guard or an update remembers, or asks a clock or chance"
+_UNSEEN = ", or it sees of the history what verify(..., sees=...) was not told"  #: merged are rests that differ in it
 TABLE = (
     "one initial state, every state reachable, no trap, no way out of a final state, on every event of a state a last "
     "row without a guard and none after it, every guard and update named and documented, no cycle of auto states"
@@ -26,7 +29,11 @@ TABLE = (
 
 
 def heading(where: str, definition: Definition) -> str:
-    """What is verified, and what its table is known to be before anything is explored."""
+    """What is verified, and what its table is known to be before anything is explored.
+
+    Raises InvalidDefinition where no row leads to a state.
+    """
+    live(definition)
     states, rows = len(definition.states), len(list(definition.all_rows()))
     table = wrap(f"the table: {TABLE}", _WIDTH, subsequent_indent="  ")
     return "\n".join([f"{where}: {states} states, {rows} rows", *table])
@@ -47,7 +54,7 @@ def summary(where: str, report: Report) -> str:
     """All that was found, the verdict last."""
     parts = [[f"not explored: {report.unexplored}"]] if report.unexplored else list(_explored(report))
     for found in report.broken:
-        parts.append(_failure(found, where))
+        parts.append(_failure(found, where, report.definition))
     return "\n\n".join("\n".join(part) for part in [*parts, [verdict(report)]])
 
 
@@ -62,7 +69,7 @@ def verdict(report: Report) -> str:
         found.append("nothing was explored")
     if report.undeclared:
         found.append(f"{len(report.undeclared)} orders of rows are not declared")
-    if report.dead and report.whole:
+    if report.dead and report.whole and not report.unanswered:
         found.append(f"{len(report.dead)} rows were never taken")
     return f"FAILED: {', '.join(found)}"
 
@@ -74,18 +81,20 @@ def _explored(report: Report) -> Iterator[list[str]]:
         f"{_figures(report, report.seconds)}  {report.configurations} configurations, {whole}; {rate:,.0f} advances/s",
         f"every advance checked against {', '.join(PROMISES)}; compared with stock transitions: {report.looked:,}",
         *([f"told by no world: {', '.join(report.untold)}"] if report.untold else []),
+        *([f"asks what no world can answer: {', '.join(sorted(report.unanswered))}"] if report.unanswered else []),
         *(wrap(_GUESSED, _WIDTH, subsequent_indent="  ") if report.guessed else []),
     ]
     rows, finals = len(list(report.definition.all_rows())), _finals(report)
     yield [
         f"rows taken: {len(report.rows)} of {rows}; final states reached: {len(report.statuses)} of {finals}",
         *_rows("never taken", report.dead if report.whole else []),
-        *_dead(report),
+        *(_dead(report) if report.whole else []),
     ]
     declared = len(report.orders) - len(report.undeclared)
     yield [
         f"pairs of rows whose guards can both hold: {len(report.orders)}, {declared} declared",
         *_orders(report),
+        *(_idle(report) if report.whole else []),
     ]
 
 
@@ -115,6 +124,14 @@ def _orders(report: Report) -> Iterator[str]:
                 yield f"      or {later} at {witness(both.witness, both.event)}"
 
 
+def _idle(report: Report) -> Iterator[str]:
+    """The rows that say why they are first where nothing shows that they have to be."""
+    others = report.rows - {both.first for both in report.orders.values()}
+    for row_id, _, row in report.definition.all_rows():
+        if row.first_because and row_id in others:
+            yield f"  {row_id} says why it is first, and no later row was seen to hold"
+
+
 def witness(snapshot: Any, event: Event) -> str:
     """A snapshot and an event, as far as they differ from a run's first ones."""
     told = [f"{name} {getattr(snapshot, name)}" for name in _COUNTED if getattr(snapshot, name)]
@@ -124,9 +141,10 @@ def witness(snapshot: Any, event: Event) -> str:
     return "; ".join([f"{type(event).__name__} at {event.at:g}", *told])
 
 
-def _failure(found: Broken, where: str) -> list[str]:
-    world = found.world
+def _failure(found: Broken, where: str, definition: Definition) -> list[str]:
+    world, again = found.world, told_again(found, definition)
     parts = [f"the shortest way to it, under {source(world.budget)} and {source(world.policy)}:", steps(found)]
+    parts += [] if again else wrap(_NOT_AGAIN + _UNSEEN * bool(found.circle), _WIDTH, subsequent_indent="  ")
     if found.promise != TRANSITIONS:  # the test asks the promises
-        parts += ["", "as a test:", "", written_test(found, where)]
+        parts += ["", "as a test:", "", written_test(found, where, again)]
     return parts

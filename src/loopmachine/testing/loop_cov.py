@@ -110,9 +110,13 @@ class LoopCov:
 
 def watch(config: pytest.Config) -> None:
     """Watch what the options ask for. Raises UsageError where that can't be."""
-    where, least = config.getoption("loop_cov"), config.getoption("loop_cov_fail_under")
-    if where is None:
+    named, least = config.getoption("loop_cov"), config.getoption("loop_cov_fail_under")
+    if named is None:
         raise pytest.UsageError("--loop-cov-fail-under and --loop-cov-svg need --loop-cov, which says what to watch")
+    where, *others = dict.fromkeys(named)
+    if others:
+        each = " and ".join([where, *others])
+        raise pytest.UsageError(f"--loop-cov: one definition is watched in a session, not {each}")
     if least is not None and not 0 <= least <= 100:
         raise pytest.UsageError(f"--loop-cov-fail-under must be a number from 0 to 100, not {least:g}")
     if config.getoption("collectonly"):

@@ -12,6 +12,7 @@ from typing import Final as Constant
 
 import attrs
 
+from loopmachine.models.adapter import are_seconds, check_screen
 from loopmachine.records import Turn
 from loopmachine.requests import AskModel
 from loopmachine.testing.providers import provider_of
@@ -41,7 +42,8 @@ class ScriptedModel:
     A turn is a text or a PLAIN reply (``call``, ``calls``), which come out in the shape of ``wire``; a reply in that
     shape, a Turn, an SDK's object; a StreamScript, of which ``on_delta`` gets the deltas; or an exception to raise.
     In front of a turn may stand what happens first: a threading.Event is waited for, at most ``patience`` seconds, a
-    CancelToken is cancelled, a function called. TypeError, ValueError for what is none of these.
+    CancelToken is cancelled, a function called. TypeError, ValueError for what is none of these, and for other options
+    that can't be right.
 
     A run takes what a model raises for a failure of the model, also that its script is at an end: ``assert_used_up``
     tells.
@@ -54,6 +56,11 @@ class ScriptedModel:
         on_delta: Callable[[Delta], object] | None = None,
         patience: float = PATIENCE,
     ) -> None:
+        if not isinstance(wire, Wire):
+            raise TypeError(f"ScriptedModel: wire must be a wire, such as PLAIN or OPENAI_CHAT, not {wire!r}")
+        if patience != 0 and not are_seconds(patience):
+            raise TypeError(f"ScriptedModel: patience must be finite seconds, from 0 on, not {patience!r}")
+        check_screen(on_delta)
         self.wire = wire
         self.seen: list[Seen] = []
         self._on_delta = on_delta

@@ -36,6 +36,8 @@ def assert_paired(history: History | Iterable[Message]) -> None:
     in the shape of any wire, also as an SDK's objects. AssertionError names the first call or result that is not
     paired. TypeError for what is no message.
     """
+    if not isinstance(history, Iterable):
+        raise TypeError(f"assert_paired takes a History or a list of messages, not {history!r}")
     fault = unpaired([_message(one, place) for place, one in enumerate(history)])
     if fault:
         raise AssertionError(fault)

@@ -31,6 +31,15 @@ class Ending(Enum):
     DROP = "drop"
 
 
+#: What the fields of an error may be, for a program and in words.
+_OF_AN_ERROR: Constant[tuple[tuple[str, Any, str], ...]] = (
+    ("message", str, "a text"),
+    ("code", str, "a text"),
+    ("retry_after", float | int | str | None, "seconds, an HTTP date or None"),
+    ("headers", Mapping, "a dict"),
+    ("body", bytes | None, "bytes or None"),
+)
+
 CUT: Constant = Ending.CUT  #: the server ends the body in good order, in the middle of the reply
 DROP: Constant = Ending.DROP  #: the connection is gone
 
@@ -49,12 +58,23 @@ class ProviderError:
     headers: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
     body: bytes | None = attrs.field(default=None, kw_only=True)
 
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.status, int) or not 400 <= self.status <= 599:
+            raise ValueError(f"ProviderError: status must be that of an error, from 400 to 599, not {self.status!r}")
+        for name, kinds, right in _OF_AN_ERROR:
+            if not isinstance(given := getattr(self, name), kinds):
+                raise TypeError(f"ProviderError: {name} must be {right}, not {given!r}")
+        if not all(isinstance(one, str) for header in self.headers.items() for one in header):
+            raise TypeError(f"ProviderError: headers must be texts by their names, not {self.headers!r}")
+
 
 def call(own: str, name: str, arguments: Mapping[str, Any] | str | None = None, /, **named: Any) -> dict[str, Any]:
     """A call that a model asks for, by its id: a PLAIN reply, and a piece of a StreamScript.
 
-    Its arguments by name or as an object; or as the text that the model wrote, which may be no JSON.
+    Its arguments by name or as an object, not both; or as the text that the model wrote, which may be no JSON.
     """
+    if arguments is not None and named:
+        raise TypeError(f"call: give the arguments by name or as an object, not both {arguments!r} and {named!r}")
     return {"kind": "call", "id": own, "name": name, "arguments": named if arguments is None else arguments}
 
 
@@ -78,6 +98,8 @@ class Script:
 
     def __init__(self, *items: Any, usage: Mapping[str, Any] | Usage | None = None, stop: str = "") -> None:
         self.items = tuple(piece for place, item in enumerate(items) for piece in _pieces(item, f"item {place}"))
+        if not isinstance(stop, str):
+            raise TypeError(f"StreamScript: stop must be a text, not {stop!r}")
         self.stop = stop
         self.usage = USUAL if usage is None else _usage(usage)
         asked = False
@@ -104,9 +126,10 @@ def scripted(reply: Any) -> Script | None:
         raise ValueError(f"kind: it must be one of {', '.join(map(repr, _KINDS))}, not {kind!r}")
     asked = [reply] if kind == "call" else reply.get("calls") or ()
     said = reply.get("text") or reply.get("content") or ""
+    stop = reply.get("stop")
     if not isinstance(said, str) or not isinstance(asked, list | tuple):
         raise TypeError("a reply has a text and a list of calls")
-    return Script(*_fragments(said), *asked, usage=reply.get("usage"), stop=reply.get("stop") or "")
+    return Script(*_fragments(said), *asked, usage=reply.get("usage"), stop="" if stop is None else stop)
 
 
 def action(item: Any) -> Action | None:
@@ -158,11 +181,19 @@ def _piece(item: Mapping[str, Any], where: str) -> Iterator[Piece]:
         case {"id": str() | None as own, "name": str(name)} if item.get("kind", "call") == "call":
             yield ("call", own or "", name)
             given = item.get("arguments", {})
-            written = given if isinstance(given, str) else freeze(given)
+            written = given if isinstance(given, str) else as_json(given, f"StreamScript: {where}: the arguments")
             yield from (("arguments", one) for one in _fragments(written))
         case _:
             known = "call(id, name, ...), thinking(text) or arguments(text)"
             raise ValueError(f"StreamScript: {where} must be {known}, not {dict(item)!r}")
+
+
+def as_json(value: Any, what: str) -> str:
+    """A value as JSON text. TypeError for what can't be written, which names it."""
+    try:
+        return freeze(value)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise TypeError(f"{what} can't be written as JSON: {wrong}") from None
 
 
 def _fragments(text: str) -> list[str]:
@@ -172,4 +203,9 @@ def _fragments(text: str) -> list[str]:
 def _usage(usage: Mapping[str, Any] | Usage) -> Usage | None:
     if isinstance(usage, Usage):
         return usage
+    if not isinstance(usage, Mapping):
+        raise TypeError(f"StreamScript: usage must be a dict, a Usage or None, not {usage!r}")
+    known = [field.name for field in attrs.fields(Usage)]
+    if strange := [name for name in usage if name not in known]:
+        raise ValueError(f"StreamScript: usage has no {', '.join(map(str, strange))}; it has {', '.join(known)}")
     return Usage(**usage) if usage else None

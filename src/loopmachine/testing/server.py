@@ -20,7 +20,7 @@ from loopmachine.frozen import freeze
 from loopmachine.testing.checking import forbid
 from loopmachine.testing.providers import PROVIDERS
 from loopmachine.testing.providers.base import Provider, Writer
-from loopmachine.testing.script import Ending, ProviderError, Script, scripted
+from loopmachine.testing.script import Ending, ProviderError, Script, as_json, scripted
 from loopmachine.wire.fields import Unreadable
 
 _LOOK_SECONDS: Constant = 0.01  #: how often a server that waits looks whether its client is still there
@@ -126,6 +126,8 @@ def _reply(item: Any, place: int) -> Any:
             f"wire_server: reply {place} must be text, a PLAIN reply, a StreamScript, a ProviderError, or a raw body "
             f"(a dict or bytes), not {type(item).__name__}"
         )
+    if isinstance(item, Mapping) and script is None:
+        as_json(item, f"wire_server: reply {place}")
     return item if script is None else script
 
 
@@ -185,11 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve()
 
     def _serve(self) -> None:
-        data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        try:
-            body = json.loads(data)
-        except ValueError:
-            body = None
+        body = self._body()
         self.asked = Request(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
         self.server.requests.append(self.asked)
         try:
@@ -199,6 +197,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self.asked.closed_by_client.set()
             raise
 
+    def _body(self) -> Any:
+        """The JSON that was sent; None for what is none, and where its end is not known."""
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # what follows can't be told from it
+            return None
+        try:
+            return json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            return None
+
     def _answer(self, body: dict[str, Any]) -> None:
         served = [(one, how) for one in PROVIDERS if self.command == "POST" and (how := one.serves(self.path, body))]
         if not served:
@@ -206,7 +215,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         ((provider, (model, stream)),) = served
         try:
-            forbid(not body, "the request", "its body must be a JSON object with something in it")
+            right = "its body must be a JSON object with something in it, sent with its Content-Length"
+            forbid(not body, "the request", right)
             provider.check(body, model)
             number, reply = self.server.next_reply()
         except Unreadable as wrong:

@@ -12,6 +12,7 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine.codec import misfits, must_be
+from loopmachine.errors import text_of
 from loopmachine.limits import Budget, Spend, Usage
 from loopmachine.records import Call
 
@@ -103,6 +104,12 @@ def as_told(usage: Usage) -> Usage:
     return usage
 
 
+def reason_of(cancel: Callable[[], bool]) -> str:
+    """Why, in the words of a token, of which a subclass may have others than text, or none."""
+    token: Any = cancel
+    return text_of(token, "reason", "") if isinstance(cancel, CancelToken) else ""
+
+
 class CallToken(CancelToken):
     """The cancel of one call: it comes with that of the run, with any of ``more``, and at the deadline on ``clock``."""
 
@@ -124,7 +131,7 @@ class CallToken(CancelToken):
             sources: tuple[Callable[[], bool], ...] = (self._run, *self._more)
             for source in sources:
                 if source():
-                    super().cancel(source.reason if isinstance(source, CancelToken) else "")
+                    super().cancel(reason_of(source))
             if self._deadline is not None and self._clock() >= self._deadline:
                 super().cancel("the deadline passed")
         return self._told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from reprlib import repr as shown
@@ -14,6 +15,7 @@ from loopmachine.records import CallResult, Exchange, Turn, UserMessage
 from loopmachine.wire.base import ProviderWire
 from loopmachine.wire.fields import (
     Asked,
+    Names,
     Unreadable,
     arguments,
     arguments_sent,
@@ -26,7 +28,6 @@ from loopmachine.wire.fields import (
     is_silent,
     listed,
     model_name,
-    name_sent,
     opened,
     optional,
     provider_id,
@@ -34,7 +35,7 @@ from loopmachine.wire.fields import (
     text_of,
     total,
 )
-from loopmachine.wire.given import Brought, Piece, Read, Said, brought, heard, picture, some, words
+from loopmachine.wire.given import Brought, Piece, Read, Said, brought, fitting, heard, paired, picture, some, words
 from loopmachine.wire.stream import Accumulator
 
 Block = dict[str, Any]
@@ -47,6 +48,7 @@ def _image(block: Block, field: str) -> ImageBlock:
 
 
 _READS: Constant[dict[str, Read]] = {"text": words, "image": _image}
+_CALLS: Constant = ("tool_use", "server_tool_use", "mcp_tool_use")  #: that the model may ask for
 
 
 class Anthropic(ProviderWire):
@@ -58,10 +60,15 @@ class Anthropic(ProviderWire):
     name = "anthropic"
     needs_schemas = True
     user_first = True
+    names = Names("1 to 128 letters, digits, _ and -", re.compile(r"[A-Za-z0-9_-]{1,128}"))
     reads = _READS
 
     def aside(self, system: str | None) -> str | None:
         return system_sent(system) or None
+
+    def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        self._declared(schemas)
+        return schemas
 
     def stream(self) -> Accumulator:
         from loopmachine.wire.anthropic_stream import AnthropicStream  # only where replies are streamed
@@ -72,10 +79,11 @@ class Anthropic(ProviderWire):
         role, content = message.get("role"), message.get("content")
         told = [{"type": "text", "text": content}] if isinstance(content, str) else content
         blocks = listed(told, "content", "block")
+        paired(message, role)
         if role == "assistant":
-            yield Said(message | {"content": blocks})
+            yield Said(message | {"content": fitting(blocks, role, *_READS, *_CALLS)})
         elif role == "user":
-            text_of(blocks, "content")  # which says what is wrong with a block
+            text_of(fitting(blocks, role, *_READS, "tool_result"), "content")  # which says what is wrong with a block
             said = some([block for block in blocks if not is_silent(block)], "content")
             for results, group in groupby(said, lambda block: block["type"] == "tool_result"):
                 together = list(group)
@@ -96,14 +104,14 @@ class Anthropic(ProviderWire):
         asked = [block for block in payload if block["type"] == "tool_use"]
         for call, block in zip(turn.calls, asked, strict=True):
             block["id"] = call.wire_id
-            block["name"] = name_sent(call)
+            block["name"] = self.names.sent(call)
             block["input"] = arguments_sent(call)
         return [{"role": "assistant", "content": [block for block in payload if not is_silent(block)]}]
 
     def _made(self, turn: Turn) -> list[dict[str, Any]]:
         said = {"type": "text", "text": turn.text}
         asked = [
-            {"type": "tool_use", "id": foreign_id(call), "name": name_sent(call), "input": arguments_sent(call)}
+            {"type": "tool_use", "id": foreign_id(call), "name": self.names.sent(call), "input": arguments_sent(call)}
             for call in turn.calls
         ]
         return [{"role": "assistant", "content": asked if is_silent(said) else [said, *asked]}]

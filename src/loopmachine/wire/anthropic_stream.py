@@ -43,8 +43,11 @@ class AnthropicStream(Accumulator):
 
     def _tell(self, message: Chunk) -> None:
         """What a null says is not known yet; the counts of usage are those so far."""
+        self._stopped(message.get("stop_reason"))
         self._message |= {field: value for field, value in message.items() if value is not None}
-        self._usage |= {field: value for field, value in (message.get("usage") or {}).items() if value is not None}
+        usage = message.get("usage")
+        if isinstance(usage, Mapping):
+            self._usage |= {field: value for field, value in usage.items() if value is not None}
 
     def _begin(self, index: Any, start: Chunk) -> Iterator[Delta]:
         block = self._open[index] = _Block(start, self._calls)
@@ -55,7 +58,8 @@ class AnthropicStream(Accumulator):
     def _body(self) -> Chunk | None:
         if not (self._message or self._blocks):
             return None
-        return self._message | {"usage": self._usage or None, "content": [block.whole() for block in self._blocks]}
+        blocks = [block.whole() for block in self._blocks]
+        return self._message | {"stop_reason": self._stop, "usage": self._usage or None, "content": blocks}
 
 
 class _Block:
@@ -69,8 +73,8 @@ class _Block:
 
     def begin(self) -> Iterator[Delta]:
         """What the block began with; an input that is there at once is whole."""
-        for kind in ("thinking", "text"):
-            yield from self._shown(kind, optional(self._block.get(kind), kind))
+        yield from self._shown("thinking", self._block.get("thinking"))
+        yield from self._shown("text", optional(self._block.get("text"), "text"))
         if self.is_call:
             whole = self._block.get("input")
             yield self._asked(arguments(whole, "input") if whole else "")
@@ -98,8 +102,8 @@ class _Block:
         own, name = (optional(self._block.get(field), field) for field in ("id", "name"))
         return Delta("call", text, self._place, own, name)
 
-    def _shown(self, field: str, text: str) -> Iterator[Delta]:
-        if text and field == self._block.get("type") and field in ("text", "thinking"):
+    def _shown(self, field: str, text: object) -> Iterator[Delta]:
+        if text and isinstance(text, str) and field == self._block.get("type") and field in ("text", "thinking"):
             yield Delta(field, text)
 
     def whole(self) -> Chunk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, get_args
@@ -13,12 +14,12 @@ from loopmachine.blocks import MediaType
 from loopmachine.codec import misfits, must_be
 from loopmachine.frozen import thaw, whole
 from loopmachine.history import Entry, History
-from loopmachine.kinds import CALLS, FINAL, MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
+from loopmachine.kinds import CALLS, FINAL
 from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Final, Note, Turn, UserMessage
 from loopmachine.rules import free_id
 from loopmachine.wire import given
-from loopmachine.wire.fields import Asked, Unreadable, as_asked, filled, is_deep, sent_text
+from loopmachine.wire.fields import Asked, Names, Unreadable, aborts, as_asked, filled, is_deep, sent_text
 from loopmachine.wire.framing import Chunk, Reader
 from loopmachine.wire.stream import Accumulator, Replies
 
@@ -44,6 +45,7 @@ class Wire(ABC):
     #: Servers refuse a history with calls that comes without the tools: to offer none, send tool choice "none".
     needs_schemas: ClassVar[bool] = False
     needs_ids: ClassVar[bool] = False  #: a call without an id is malformed, and gets none made up
+    images: ClassVar[tuple[str, ...]] = ()  #: that a user's message may hold
 
     def __repr__(self) -> str:
         return f"<wire {self.name}>"
@@ -214,6 +216,8 @@ def distinct(entry: Entry, ids: set[str]) -> Entry:
     if not isinstance(entry, Exchange):
         return entry
     calls, results = entry.turn.calls, entry.results
+    if not calls:
+        raise ValueError("an exchange holds a call and its result at least, and this one holds none")
     if len(calls) != len(results):
         raise ValueError(f"an exchange holds one result for each of its calls, not {len(results)} for {len(calls)}")
     for call, result in zip(calls, results, strict=True):
@@ -244,9 +248,16 @@ def distinct(entry: Entry, ids: set[str]) -> Entry:
     )
 
 
-def aborts(stop: str) -> bool:
-    """The stop reason says that the turn was cut, refused or broken."""
-    return STOP_REASONS.get(stop.lower()) in (TRUNCATED, REFUSED, MALFORMED)
+#: Servers answer: "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'", and "maximum length 64".
+OPENAI_NAMES: Constant = Names("1 to 64 letters, digits, _ and -", re.compile(r"[A-Za-z0-9_-]{1,64}"))
+
+
+def kept(said: Turn | UserMessage) -> Any:
+    """The payload; None where there is none, or one that is no JSON, as a caller may make it by hand."""
+    try:
+        return said.payload
+    except (ValueError, RecursionError):
+        return None
 
 
 _KNOWN: dict[str, type[ProviderWire]] = {}  #: by name, of which a record keeps whose shape its payload has
@@ -256,7 +267,8 @@ class ProviderWire(Wire):
     """The shape of a provider, in which a turn goes back as the provider sent it."""
 
     user_first: ClassVar[bool] = False  #: servers refuse messages that begin with the model's
-    images: ClassVar[tuple[str, ...]] = get_args(MediaType)  #: that a user's message may hold
+    names: ClassVar[Names] = OPENAI_NAMES  #: that tools and calls may have
+    images: ClassVar[tuple[str, ...]] = get_args(MediaType)
     reads: ClassVar[Mapping[str, given.Read]] = {}  #: what reads the texts and images of messages, by their type
 
     def placed(self, entries: Sequence[Entry], place: int, ids: set[str]) -> list[dict[str, Any]]:
@@ -266,8 +278,8 @@ class ProviderWire(Wire):
 
     def entry(self, entry: Entry) -> list[dict[str, Any]]:
         match entry:
-            case UserMessage(wire=self.name):
-                return [entry.payload]
+            case UserMessage(wire=self.name) if self._is_users(told := kept(entry)):
+                return [told]
             case UserMessage(payload_text=str()) if entry.text.strip():
                 return [self._moved(entry)]
             case UserMessage() | Note() if entry.text.strip():
@@ -281,17 +293,25 @@ class ProviderWire(Wire):
                 return [*said, *self._answered(entry, said)]
         raise TypeError(f"a history holds user messages, exchanges, notes and finals, not {type(entry).__name__}")
 
+    def _is_users(self, message: Any) -> bool:
+        """It is a message of the user's in this wire's shape."""
+        if not isinstance(message, dict) or message.get("role") != "user":
+            return False
+        try:
+            return all(isinstance(piece, UserMessage) for piece in self.pieces(message))
+        except Exception:  # it may be anything, and fail in any way
+            return False
+
     def _check_sendable(self, turn: Turn) -> None:
         super()._check_sendable(turn)
-        text = turn.text
         try:
-            self._said(turn)
+            said = self._again(turn)
             if turn.wire == self.name and (payload := turn.payload) is not None:
-                text = self._text(payload)
+                self._text(payload)
                 self._calls(payload)
         except Exception:  # a payload that a model made may be anything, and fail in any way: it is told, not hidden
             raise Unreadable(f"payload_text: it is not what {self.name} sends with these calls") from None
-        if turn.kind == FINAL and not text.strip():
+        if said is None:
             raise Unreadable("payload_text: it says nothing, and what is sent of the answer is the payload")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -305,15 +325,17 @@ class ProviderWire(Wire):
 
     def _moved(self, entry: UserMessage) -> dict[str, Any]:
         """The user's message of another wire: with its images where any can be sent, else its text."""
-        source = _KNOWN.get(entry.wire)
-        blocks = [] if source is None else source.seen(entry.payload)
-        blocks = [one for one in blocks if one.get("media_type") in self.images or one.get("text", "").strip()]
+        blocks = carried(entry, self)
         pictured = any(one["kind"] == "image" for one in blocks)
         return self._shown(blocks) if pictured else self._heard(entry.text)
 
     def _shown(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
         """The user's message that holds these texts and images."""
         return {"role": "user", "content": list(map(self._block, blocks))}
+
+    def _declared(self, schemas: list[dict[str, Any]]) -> list[tuple[str, str, Any]]:
+        """The name, description and schema of each tool; ValueError for one that the provider would refuse."""
+        return [self.names.declared(one, self.name) for one in schemas]
 
     @abstractmethod
     def _block(self, block: dict[str, Any]) -> dict[str, Any]:
@@ -324,8 +346,22 @@ class ProviderWire(Wire):
         return {"role": "user", "content": text}
 
     def _said(self, turn: Turn) -> list[dict[str, Any]]:
+        """What the model said: of a turn made by hand, whose payload can't be what it was, its text and calls."""
+        try:
+            said = self._again(turn)
+        except Exception:  # it may be anything, and fail in any way
+            said = None
+        return self._made(turn) if said is None else said
+
+    def _again(self, turn: Turn) -> list[dict[str, Any]] | None:
+        """What the model said, from its payload where this wire has one; None where that says nothing of its answer.
+
+        Raises whatever comes of a payload that is not what the provider sends with these calls.
+        """
         payload = turn.payload if turn.wire == self.name else None
-        return self._made(turn) if payload is None else self._replayed(payload, turn)
+        if payload is None:
+            return self._made(turn)
+        return self._replayed(payload, turn) if turn.calls or self._text(payload).strip() else None
 
     @abstractmethod
     def _replayed(self, payload: Any, turn: Turn) -> list[dict[str, Any]]:
@@ -338,3 +374,10 @@ class ProviderWire(Wire):
     @abstractmethod
     def _answered(self, exchange: Exchange, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The results of all calls, in the order they were asked for; ``said`` is what they answer."""
+
+
+def carried(entry: UserMessage, wire: Wire) -> list[dict[str, Any]]:
+    """The texts and images of a user's message of another wire that this one can send, as the blocks of a result."""
+    source = _KNOWN.get(entry.wire)
+    blocks = [] if source is None else source.seen(kept(entry))
+    return [one for one in blocks if one.get("media_type") in wire.images or one.get("text", "").strip()]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
 from reprlib import repr as shown
-from typing import Any
+from typing import Any, TypeVar
 from typing import Final as Constant
 
+from msgspec import Struct
+
 from loopmachine.frozen import freeze, json_object, thaw, whole
+from loopmachine.kinds import MALFORMED, REFUSED, STOP_REASONS, TRUNCATED
 from loopmachine.records import Call, CallResult
 from loopmachine.tools.reading import depth
 
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
 _DEEPEST: Constant = 100  #: levels of lists and objects in each other: as many as protobuf's readers of JSON take
 
-
+Choice = TypeVar("Choice", bound=Mapping[str, Any])
 Asked = tuple[str, str, str]  #: a call as a reply asks for it: id, name, arguments text
 
 
@@ -74,32 +78,41 @@ def provider_id(value: object, field: str) -> str:
 
 
 def arguments(value: object, field: str) -> str:
-    """The arguments of a call as JSON text, as written where they are text; absent ones are none."""
+    """The arguments of a call as JSON text, as written where they are text, however deep; absent ones are none."""
     if value is None:
         return "{}"
     if isinstance(value, dict):
-        return frozen(value, field)
+        return json_text(value, field)
     if isinstance(value, str):
         return string(value, field)
     if isinstance(value, Mapping):
-        return frozen(dict(value), field)
+        return json_text(dict(value), field)
     raise Unreadable(f"{field}: it must be an object or JSON text, not {kind_of(value)}")
 
 
 def frozen(value: object, field: str) -> str:
-    """A value that must be there, as JSON text."""
+    """A value that must be there, as JSON text that nests no deeper than what is sent can surely be written from."""
+    return shallow(json_text(value, field), field)
+
+
+def shallow(text: str, field: str) -> str:
+    """The JSON text; Unreadable where it nests too deep."""
+    if len(text) > _DEEPEST and is_deep(text):
+        raise Unreadable(f"{field}: lists and objects nest deeper than {_DEEPEST} levels")
+    return text
+
+
+def json_text(value: object, field: str) -> str:
+    """A value that must be there, as JSON text, however deep it nests."""
     if value is None:
         raise Unreadable(f"{field}: it is missing")
     try:
         try:
-            text = freeze(value)
+            return freeze(value)
         except TypeError:  # it may hold an SDK's objects
-            text = freeze(_as_dicts(value))
+            return freeze(_as_dicts(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise Unreadable(f"{field}: it is no JSON ({type(error).__name__})") from None
-    if len(text) > _DEEPEST and is_deep(text):
-        raise Unreadable(f"{field}: lists and objects nest deeper than {_DEEPEST} levels")
-    return text
 
 
 def is_deep(text: str) -> bool:
@@ -169,15 +182,29 @@ def listed(value: object, field: str, what: str) -> list[dict[str, Any]]:
     return value
 
 
-def first_of(choices: object) -> object:
-    """Of several choices that of index 0; where none is, the first that tells no index, else the first."""
-    if not isinstance(choices, list | tuple):
-        return None
-    for told in ((0, "0"), (None, "")):
-        for one in choices:
-            if isinstance(one, Mapping) and one.get("index") in told:
-                return one
-    return choices[0] if choices else None
+def first_choice(choices: Iterable[Choice]) -> list[Choice]:
+    """Of choices or candidates, those of index 0, as a number or as text; where none is, the first that says none."""
+    told = list(choices)
+    indexes = [one.get("index") for one in told]
+    first = [one for one, index in zip(told, indexes, strict=True) if index in (0, "0")]
+    return first or [one for one, index in zip(told, indexes, strict=True) if index in (None, "")][:1]
+
+
+def first_of(choices: object) -> Mapping[str, Any] | None:
+    """The choice of a reply that is not streamed, by the same rule; None where there is none."""
+    told = choices if isinstance(choices, list | tuple) else ()
+    return next(iter(first_choice([one for one in told if isinstance(one, Mapping)])), None)
+
+
+def aborts(stop: str) -> bool:
+    """The stop reason says that the turn was cut, refused or broken."""
+    return STOP_REASONS.get(stop.lower()) in (TRUNCATED, REFUSED, MALFORMED)
+
+
+def says_why(stop: str) -> bool:
+    """The stop reason says something: it is neither blank nor the word for one that nobody told."""
+    word = stop.strip()
+    return STOP_REASONS.get(word.lower(), word) != ""
 
 
 def is_silent(part: Mapping[str, Any], kind: str = "text") -> bool:
@@ -227,43 +254,58 @@ def model_name(value: object) -> str:
 # --- writing --------------------------------------------------------------------------------------------
 
 
+_UNSENDABLE: Constant = (r"\ud", "NaN", "Infinity")  #: what JSON text may hold that no client can send
+
+
 def sent_text(value: Any) -> str:
-    """What is sent, as JSON text. Half a character, which no client can send, is sent as U+FFFD."""
+    """What is sent, as JSON text: what no client can send, half a character or an infinity, is U+FFFD or null there."""
     text = freeze(value)
-    return freeze(_of_whole_characters(thaw(text))) if r"\ud" in text else text
+    return freeze(_sendable(thaw(text))) if any(one in text for one in _UNSENDABLE) else text
 
 
-def _of_whole_characters(value: Any) -> Any:
+def is_no_number(value: object) -> bool:
+    """A float that JSON has no word for."""
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _sendable(value: Any) -> Any:
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, dict):
-        return {_of_whole_characters(field): _of_whole_characters(inner) for field, inner in value.items()}
-    return [_of_whole_characters(inner) for inner in value] if isinstance(value, list) else value
+        return {_sendable(field): _sendable(inner) for field, inner in value.items()}
+    if isinstance(value, list):
+        return [_sendable(inner) for inner in value]
+    return None if is_no_number(value) else value
 
 
 def system_sent(system: str | None) -> str:
     """The system text as it is sent; blank where none is: servers refuse one that says nothing."""
-    text: str = _of_whole_characters(system or "")
+    text = whole(system or "")
     return text if text.strip() else ""
 
 
-def declared(tool: Mapping[str, Any]) -> tuple[str, str, Any]:
-    """The name, the description and the input schema of a tool that is offered. ValueError where one must be there."""
-    for field in ("name", "input_schema"):
-        if field not in tool:
-            raise ValueError(f"tools: {shown(dict(tool))} has no {field!r}, which every tool must have")
-    return tool["name"], tool.get("description", ""), tool["input_schema"]
+class Names(Struct, frozen=True):
+    """The names of tools and calls that a provider takes."""
 
+    rule: str  #: in words
+    pattern: re.Pattern[str]
 
-def name_sent(call: Call) -> str:
-    """The name of a call. One that no tool has, and no provider takes, is written with the characters that all take.
+    def declared(self, tool: Mapping[str, Any], wire: str) -> tuple[str, str, Any]:
+        """The name, the description and the input schema of a tool that is offered; ValueError if it can't be."""
+        for field in ("name", "input_schema"):
+            if field not in tool:
+                raise ValueError(f"tools: {shown(dict(tool))} has no {field!r}, which every tool must have")
+        name = tool["name"]
+        if not (isinstance(name, str) and self.pattern.fullmatch(name)):
+            raise ValueError(f"tools: {wire} takes no tool named {name!r}; a name there is {self.rule}")
+        return name, tool.get("description", ""), tool["input_schema"]
 
-    The rule is what servers answer: "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'", at most 64.
-    """
-    if call.known or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", call.name):
-        return call.name
-    plain = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)
-    return (plain if plain[0].isalpha() else f"_{plain}")[:64]
+    def sent(self, call: Call) -> str:
+        """The name of a call; one that the provider does not take is written with the characters that all take."""
+        if self.pattern.fullmatch(call.name):
+            return call.name
+        plain = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)
+        return (plain if plain[:1].isalpha() else f"_{plain}")[:64]
 
 
 def foreign_id(call: Call) -> str:

@@ -23,11 +23,14 @@ STREAM_CUT: Constant = "stream_cut"  #: the connection ended before the stream d
 STREAM_MALFORMED: Constant = "stream_malformed"  #: what came is no chunk
 
 
+_LEAD: Constant = re.compile(rb"(?:\s|" + BOM_UTF8 + rb")*")
+
+
 class Reader:
     """Takes a body piece by piece, as the network cuts it, and gives each chunk once it is whole."""
 
     def __init__(self) -> None:
-        self._head = b""  #: what may become a byte order mark
+        self._head = b""  #: what may become a byte order mark, which says nothing in front of a body, as blanks do
         self._framing: _Events | _Objects | None = None
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Chunk]:
@@ -37,10 +40,9 @@ class Reader:
             raise TypeError(f"a body is read in pieces of bytes, not of {type(data).__name__}{whole}")
         data = bytes(data)
         if self._framing is None:
-            data = self._head + data
+            data = _LEAD.sub(b"", self._head + data, count=1)
             self._head = data if BOM_UTF8.startswith(data) else b""
-            data = data[len(self._head) :].removeprefix(BOM_UTF8).lstrip()
-            if not data:
+            if self._head == data:
                 return []
             self._framing = (_Objects if data[:1] in b"{[" else _Events)()
         return list(self._framing.feed(data))
@@ -165,11 +167,11 @@ def _between(data: bytes) -> list[Chunk]:
 
 
 def _object(data: bytes) -> Chunk | None:
-    """The chunk that is written here, None where it is no JSON object."""
+    """The chunk that is written here, None where it is no JSON object. A byte that is no UTF-8 is read as U+FFFD."""
     if data == END.encode():
         return {"type": END}
     try:
-        value = thaw(data.decode())
+        value = thaw(data.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from reprlib import repr as shown
@@ -16,19 +17,19 @@ from loopmachine.records import CallResult, Exchange, Turn, UserMessage
 from loopmachine.wire.base import ProviderWire
 from loopmachine.wire.fields import (
     Asked,
+    Names,
     Unreadable,
+    aborts,
     arguments,
     arguments_sent,
     content_sent,
     count,
-    declared,
     filled,
     first_of,
     frozen,
     kind_of,
     listed,
     model_name,
-    name_sent,
     opened,
     optional,
     provider_id,
@@ -38,7 +39,7 @@ from loopmachine.wire.fields import (
     unless_blank,
     words_sent,
 )
-from loopmachine.wire.given import Brought, Piece, Said, heard, in_parts, picture, seen, some, words
+from loopmachine.wire.given import Brought, Piece, Said, heard, in_parts, paired, picture, seen, some, words
 from loopmachine.wire.spelling import as_api, spelled
 from loopmachine.wire.stream import Accumulator
 
@@ -61,6 +62,9 @@ class Gemini(ProviderWire):
 
     name = "gemini"
     user_first = True
+    names = Names(
+        "1 to 128 letters, digits, _ . : and -, the first a letter or _", re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
+    )
     images = _IMAGES
 
     def stream(self) -> Accumulator:
@@ -75,7 +79,7 @@ class Gemini(ProviderWire):
     def _offered(self, schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
         told = [
             {"name": name, "description": description, "parametersJsonSchema": schema}
-            for name, description, schema in map(declared, schemas)
+            for name, description, schema in self._declared(schemas)
         ]
         return [{"functionDeclarations": told}] if told else []
 
@@ -98,6 +102,11 @@ class Gemini(ProviderWire):
     def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
         content = as_api(message)
         role, parts = unless_blank(content.get("role"), "user"), listed(content.get("parts"), "parts", "part")
+        paired(message, role)
+        other = "functionResponse" if role == "model" else "functionCall"
+        for at, part in enumerate(parts):
+            if wrong := [field for field in (other, "type") if field in part]:
+                raise Unreadable(f"parts[{at}].{wrong[0]}: a part of {role!r} has none on this wire")
         if role == "model":
             yield Said(content)
         elif role in ("user", "tool", "function"):  # as the SDK's own examples call what brings results
@@ -124,7 +133,7 @@ class Gemini(ProviderWire):
                 function["id"] = call.wire_id
             else:
                 function.pop("id", None)
-            function["name"] = name_sent(call)
+            function["name"] = self.names.sent(call)
             sent = arguments_sent(call)
             if function.get("args", {}) != sent:
                 function["args"] = sent
@@ -132,7 +141,7 @@ class Gemini(ProviderWire):
 
     def _made(self, turn: Turn) -> list[dict[str, Any]]:
         asked: list[Part] = [
-            {"functionCall": {"name": name_sent(call), "args": arguments_sent(call)}} for call in turn.calls
+            {"functionCall": {"name": self.names.sent(call), "args": arguments_sent(call)}} for call in turn.calls
         ]
         for first in asked[:1]:  # of parallel calls only the first has a signature
             first["thoughtSignature"] = _NO_SIGNATURE
@@ -190,7 +199,7 @@ class Gemini(ProviderWire):
 
     def _stop(self, body: dict[str, Any]) -> str:
         stop, blocked = optional(body["stop"], "candidates[0].finishReason"), body["blocked"]
-        if stop or not blocked:
+        if not blocked or aborts(stop):
             return stop
         reason = string(blocked, "promptFeedback.blockReason")
         return reason if STOP_REASONS.get(reason.lower()) == REFUSED else "content_filter"
@@ -201,7 +210,7 @@ class Gemini(ProviderWire):
 
     def _payload(self, body: dict[str, Any]) -> str:
         if body["none"]:
-            raise Unreadable("candidates: there are none")
+            raise Unreadable("candidates: there is none of index 0")
         content = {} if body["content"] is None else as_api(body["content"])
         if not isinstance(content, dict):
             raise Unreadable(f"candidates[0].content: it must be an object, not {kind_of(content)}")

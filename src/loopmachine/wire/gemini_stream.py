@@ -8,13 +8,12 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.frozen import thaw
-from loopmachine.wire.fields import Unreadable, arguments, listed, optional, provider_id, string
+from loopmachine.wire.fields import Unreadable, arguments, first_choice, listed, optional, provider_id, string
 from loopmachine.wire.framing import Chunk
 from loopmachine.wire.spelling import as_api, spelled
-from loopmachine.wire.stream import Accumulator, Decode, Delta, first_choice
+from loopmachine.wire.stream import Accumulator, Decode, Delta
 
 Part = dict[str, Any]
-_UNSPECIFIED: Constant = "FINISH_REASON_UNSPECIFIED"  #: says nothing, not even that the reply ended
 
 
 class GeminiStream(Accumulator):
@@ -29,6 +28,7 @@ class GeminiStream(Accumulator):
     def __init__(self, decode: Decode) -> None:
         super().__init__(decode)
         self._about: Chunk = {}  #: what a response says beside its candidates
+        self._feedback: Chunk = {}  #: of the prompt: that it was blocked is not taken back
         self._usage: Chunk = {}
         self._candidate: Chunk | None = None  #: but for its content
         self._content: Chunk = {}  #: but for its parts
@@ -39,13 +39,15 @@ class GeminiStream(Accumulator):
 
     def _take(self, chunk: Chunk) -> Iterator[Delta]:
         body = spelled(chunk)
-        self._usage |= as_api(body.pop("usageMetadata", None)) or {}
+        used, feedback = as_api(body.pop("usageMetadata", None)), spelled(body.pop("promptFeedback", None))
+        self._usage |= used if isinstance(used, dict) else {}
+        self._feedback |= {field: value for field, value in feedback.items() if value}
         candidates = body.pop("candidates", None)
         self._about |= {field: value for field, value in body.items() if value is not None}
         told = [] if candidates is None else listed(candidates, "candidates", "candidate")
         for candidate in first_choice(map(spelled, told)):
             yield from self._add(candidate)
-        self._evident |= bool(spelled(body.get("promptFeedback")).get("blockReason"))
+        self._evident |= bool(feedback.get("blockReason"))
 
     def _add(self, candidate: Chunk) -> Iterator[Delta]:
         content = as_api(candidate.pop("content", None)) or {}
@@ -53,19 +55,19 @@ class GeminiStream(Accumulator):
         self._content |= content
         for part in listed(parts, "content.parts", "part"):
             yield from self._part(part)
-        stop = optional(candidate.get("finishReason"), "finishReason")
-        self._evident |= stop not in ("", _UNSPECIFIED)
+        self._evident |= self._stopped(candidate.pop("finishReason", None))
         self._candidate = (self._candidate or {}) | {field: value for field, value in candidate.items() if value}
 
     def _part(self, part: Part) -> Iterator[Delta]:
         if "functionCall" in part:
             yield from self._function(part, part["functionCall"])
             return
-        text = optional(part.get("text"), "text")
+        thought, told = part.get("thought"), part.get("text")
+        text = "" if thought and not isinstance(told, str) else optional(told, "text")  # no turn is made of a thought
         if text:
-            yield Delta("thinking" if part.get("thought") else "text", text)
-        plain = "text" in part and part.keys() <= {"text", "thought"}
-        if plain and self._texts and part.get("thought") == self._parts[-1].get("thought"):
+            yield Delta("thinking" if thought else "text", text)
+        plain = isinstance(told, str) and part.keys() <= {"text", "thought"}
+        if plain and self._texts and thought == self._parts[-1].get("thought"):
             self._texts.append(text)
             return
         self._settle()
@@ -96,10 +98,11 @@ class GeminiStream(Accumulator):
 
     def _body(self) -> Chunk | None:
         self._settle()
+        about = self._about | {"usageMetadata": self._usage, "promptFeedback": self._feedback}
         if self._candidate is None:
-            return self._about | {"usageMetadata": self._usage} if self._evident else None
-        content = self._content | {"parts": self._parts}
-        return self._about | {"usageMetadata": self._usage, "candidates": [self._candidate | {"content": content}]}
+            return about if self._evident else None
+        said = {"content": self._content | {"parts": self._parts}, "finishReason": self._stop}
+        return about | {"candidates": [self._candidate | said]}
 
 
 class _Call:

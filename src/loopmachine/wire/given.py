@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from reprlib import repr as shown
 from typing import Any, Protocol
+from typing import Final as Constant
 
 import attrs
 from msgspec import Struct
@@ -46,6 +47,24 @@ class Brought(Struct, frozen=True):
     name: str = ""  #: of the tool, where the wire tells that
 
 
+_TEXTS: Constant = ("text", "input_text", "output_text")  #: the types of a text, of which each wire has its own
+_IMAGES: Constant = ("image", "image_url", "input_image")
+#: Calls and results.
+_PAIRED: Constant = (
+    "tool_use",
+    "server_tool_use",
+    "mcp_tool_use",
+    "tool_result",
+    "tool_call",
+    "function_call",
+    "function_call_output",
+)
+_FIELDS: Constant = (
+    "tool_calls",
+    "function_call",
+    "tool_call_id",
+    "calls",
+)  #: that hold a call or say what is answered
 Piece = System | UserMessage | Note | Said | Brought
 Read = Callable[[Message, str], str | ImageBlock]  #: reads a part of a result, which is this field
 
@@ -259,6 +278,28 @@ def spoken(content: object, kind: str = "text") -> str | list[Message]:
     if not isinstance(content, list):
         return filled(content, "content")
     return some([part for part in listed(content, "content", "part") if not is_silent(part, kind)], "content")
+
+
+def fitting(content: object, role: object, text: str, image: str, *paired: str) -> list[Message]:
+    """The parts of a message. Unreadable for a call or a result that is not of the ``paired`` types, which messages of
+    the role hold, and for a text or an image under the type that another wire has for it.
+    """
+    parts = listed(content, "content", "part")
+    for at, part in enumerate(parts):
+        kind = part.get("type")
+        if kind in _PAIRED and kind not in paired:
+            raise Unreadable(f"content[{at}].type: a message of {role!r} holds no {kind!r} on this wire")
+        right = text if kind in _TEXTS else image if kind in _IMAGES else kind
+        if kind != right:
+            raise Unreadable(f"content[{at}].type: on this wire it is {right!r}, not {kind!r}")
+    return parts
+
+
+def paired(message: Message, role: object, *fields: str) -> None:
+    """Unreadable for a message that holds a call or answers one in another than these fields, which its role has."""
+    for field in _FIELDS:
+        if message.get(field) and field not in fields:
+            raise Unreadable(f"{field}: a message of {role!r} has none on this wire")
 
 
 def some(parts: list[Message], field: str) -> list[Message]:

@@ -15,6 +15,7 @@ from loopmachine.frozen import thaw
 from loopmachine.history import History
 from loopmachine.wire.base import Wire
 from loopmachine.wire.fields import sent_text
+from loopmachine.wire.moved import left_out
 
 Source = TypeVar("Source")
 
@@ -22,7 +23,7 @@ Source = TypeVar("Source")
 class Encoding:
     """The history of a run in a wire's shape, as JSON text, extended when somebody looks. Safe to use from threads.
 
-    ``dropped`` is told, once, when it holds turns of another wire: these are sent from their text and calls.
+    ``dropped`` is told, once, where something that came over another wire is left out.
     """
 
     __slots__ = ("_dropped", "_ends", "_ids", "_lock", "_source", "_texts", "_wire")
@@ -56,21 +57,15 @@ class Encoding:
             for place in range(len(self._ends) - 1, len(entries)):
                 self._texts += [sent_text(message) for message in self._wire.placed(entries, place, self._ids)]
                 self._ends.append(len(self._texts))
-                foreign = foreign or self._foreign(entries[place])
+                foreign = foreign or left_out(entries[place], self._wire)
             found = self._texts, self._ends[len(entries)]
             dropped, self._dropped = self._dropped, None if foreign else self._dropped
         if foreign and dropped:
             dropped(
-                f"history: what came over {foreign!r} is sent over {self._wire.name!r} as text and calls; "
-                "what only the first understands, such as thinking and signatures, is left out"
+                f"history: what came over {foreign!r} is sent over {self._wire.name!r} without what that has no place "
+                "for, such as thinking and signatures"
             )
         return found
-
-    def _foreign(self, entry: Any) -> str:
-        """The other wire whose payload this entry holds; blank where it holds none."""
-        said = getattr(entry, "turn", entry)
-        foreign = getattr(said, "payload_text", None) is not None and said.wire != self._wire.name
-        return said.wire if foreign else ""
 
 
 def _whole(texts: list[str]) -> tuple[list[str], int]:

@@ -11,15 +11,15 @@ from loopmachine.blocks import ImageBlock
 from loopmachine.frozen import freeze
 from loopmachine.limits import Usage
 from loopmachine.records import Exchange, Turn
-from loopmachine.wire.base import ProviderWire, aborts
+from loopmachine.wire.base import OPENAI_NAMES, ProviderWire
 from loopmachine.wire.fields import (
     Asked,
     Unreadable,
+    aborts,
     arguments,
     arguments_text_sent,
     content_sent,
     count,
-    declared,
     detail,
     filled,
     first_of,
@@ -29,7 +29,6 @@ from loopmachine.wire.fields import (
     kind_of,
     listed,
     model_name,
-    name_sent,
     opened,
     optional,
     provider_id,
@@ -38,7 +37,20 @@ from loopmachine.wire.fields import (
     text_of,
     unless_blank,
 )
-from loopmachine.wire.given import Piece, Read, Said, System, brought, data_url, heard, picture_at, spoken, words
+from loopmachine.wire.given import (
+    Piece,
+    Read,
+    Said,
+    System,
+    brought,
+    data_url,
+    fitting,
+    heard,
+    paired,
+    picture_at,
+    spoken,
+    words,
+)
 from loopmachine.wire.stream import Accumulator
 
 
@@ -48,6 +60,8 @@ def _image(part: dict[str, Any], field: str) -> ImageBlock:
 
 
 _READS: Constant[dict[str, Read]] = {"text": words, "image_url": _image}
+#: The fields of a message that ask or answer, by its role.
+_PAIRED: Constant = {"assistant": ("tool_calls", "function_call"), "tool": ("tool_call_id",)}
 
 
 class OpenAIChat(ProviderWire):
@@ -60,6 +74,7 @@ class OpenAIChat(ProviderWire):
     """
 
     name = "openai-chat"
+    names = OPENAI_NAMES
     reads = _READS
 
     def lead(self, system: str | None) -> list[dict[str, Any]]:
@@ -72,7 +87,7 @@ class OpenAIChat(ProviderWire):
                 "type": "function",
                 "function": {"name": name, "description": description, "parameters": schema},
             }
-            for name, description, schema in map(declared, schemas)
+            for name, description, schema in self._declared(schemas)
         ]
 
     def stream(self) -> Accumulator:
@@ -82,6 +97,9 @@ class OpenAIChat(ProviderWire):
 
     def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
         role, content = message.get("role"), message.get("content")
+        paired(message, role, *_PAIRED.get(str(role), ()))
+        if isinstance(content, list):
+            fitting(content, role, *_READS)
         if role == "assistant":
             yield Said(message)
         elif role == "tool":
@@ -111,7 +129,7 @@ class OpenAIChat(ProviderWire):
             asked["id"] = call.wire_id
             asked.pop("index", None)  # of a stream, as the SDK leaves it in what it puts together
             asked["type"] = "custom" if asked.get("type") == "custom" else "function"
-            asked[asked["type"]]["name"] = name_sent(call)
+            asked[asked["type"]]["name"] = self.names.sent(call)
             if asked["type"] == "function":
                 asked["function"]["arguments"] = arguments_text_sent(call)
                 asked["function"].pop("parsed_arguments", None)
@@ -128,7 +146,7 @@ class OpenAIChat(ProviderWire):
                 {
                     "id": foreign_id(call),
                     "type": "function",
-                    "function": {"name": name_sent(call), "arguments": arguments_text_sent(call)},
+                    "function": {"name": self.names.sent(call), "arguments": arguments_text_sent(call)},
                 }
                 for call in turn.calls
             ]
@@ -145,8 +163,7 @@ class OpenAIChat(ProviderWire):
         body = opened(reply)
         if "choices" not in body and body.keys() & {"role", "content", "tool_calls"}:
             return {"message": body}
-        choice = first_of(body.get("choices"))
-        first = choice if isinstance(choice, Mapping) else {}
+        first = first_of(body.get("choices")) or {}
         return {
             "message": first.get("message"),
             "stop": first.get("finish_reason"),

@@ -7,10 +7,9 @@ from itertools import groupby
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.wire.base import aborts
-from loopmachine.wire.fields import arguments, provider_id
+from loopmachine.wire.fields import arguments, first_choice, provider_id
 from loopmachine.wire.framing import Chunk
-from loopmachine.wire.stream import Accumulator, Decode, Delta, first_choice, provider_error
+from loopmachine.wire.stream import Accumulator, Decode, Delta, provider_error
 
 #: The fields whose text comes in pieces. Any other text is whole, however often it is said.
 _GROWING: Constant = frozenset(
@@ -34,7 +33,6 @@ class OpenAIChatStream(Accumulator):
         self._about: Chunk = {}  #: model and usage
         self._message: Chunk | None = None  #: what came of it but for its calls
         self._calls = _Calls()
-        self._stop: Any = None
 
     def _take(self, chunk: Chunk) -> Iterator[Delta]:
         self._about |= _given(chunk, "model", "usage")
@@ -47,7 +45,7 @@ class OpenAIChatStream(Accumulator):
                 yield from self._add(delta)
             elif self._message is None and chunk.get("object") != "chat.completion.chunk" and choice.get("message"):
                 yield from self._take_whole(chunk)
-            self._finish(choice.get("finish_reason"))
+            self._evident |= self._stopped(choice.get("finish_reason"))
 
     def _add(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
         if self._message is None:
@@ -56,12 +54,6 @@ class OpenAIChatStream(Accumulator):
         yield from _said(delta)
         for entry in delta.get("tool_calls") or ():
             yield from self._calls.take(entry)
-
-    def _finish(self, stop: Any) -> None:
-        # A server may say it again, then null; that a reply was cut is not taken back.
-        if stop:
-            self._stop = self._stop if self._stop and aborts(self._stop) else stop
-            self._evident = True
 
     def _body(self) -> Chunk | None:
         if self._message is None:
@@ -104,12 +96,15 @@ class _Call:
         self.id = ""
         self.name = ""
         self.written: list[str] = []
+        self.object: Chunk | None = None  #: the arguments, where they came as one and whole
         self.is_custom = False
         self.rest: Chunk = {}  #: what else the server says of it, which it may want back
 
-    def take(self, entry: Mapping[str, Any], own: str, name: str, text: str) -> Delta:
+    def take(self, entry: Mapping[str, Any], own: str, name: str, text: str, told: Any) -> Delta:
         self.id = self.id or own
         self.name = self.name or name  # servers repeat both
+        if text:
+            self.object = dict(told) if isinstance(told, Mapping) and not any(self.written) else None
         self.written.append(text)
         self.is_custom |= bool(entry.get("custom"))
         _merge(self.rest, {field: value for field, value in entry.items() if field not in _OWN})
@@ -119,7 +114,8 @@ class _Call:
         written, rest = "".join(self.written), _whole(self.rest)
         if self.is_custom:
             return {"id": self.id, "type": "custom", **rest, "custom": {"name": self.name, "input": written}}
-        return {"id": self.id, **rest, "function": {"name": self.name, "arguments": written}}
+        asked = written if self.object is None else self.object
+        return {"id": self.id, **rest, "function": {"name": self.name, "arguments": asked}}
 
 
 class _Calls:
@@ -146,7 +142,7 @@ class _Calls:
             self._all.append(call)
         if own or not call.written:
             self._by |= dict.fromkeys([(index, own), (index, ""), (None, own), (None, "")], call)
-        delta = call.take(entry, own, name, text)
+        delta = call.take(entry, own, name, text, written)
         return [delta] if says else []
 
     def _find(self, index: Any, own: str, name: str) -> _Call | None:

@@ -11,21 +11,21 @@ from loopmachine.blocks import ImageBlock
 from loopmachine.frozen import freeze
 from loopmachine.limits import Usage
 from loopmachine.records import CallResult, Exchange, Turn
-from loopmachine.wire.base import ProviderWire, aborts
+from loopmachine.wire.base import OPENAI_NAMES, ProviderWire
 from loopmachine.wire.fields import (
     Asked,
     Unreadable,
+    aborts,
     arguments,
     arguments_text_sent,
     count,
-    declared,
     detail,
     filled,
     foreign_id,
     frozen,
+    is_no_number,
     listed,
     model_name,
-    name_sent,
     opened,
     optional,
     provider_id,
@@ -36,7 +36,20 @@ from loopmachine.wire.fields import (
     words_of,
     words_sent,
 )
-from loopmachine.wire.given import Piece, Read, Said, System, brought, data_url, heard, picture_at, spoken, words
+from loopmachine.wire.given import (
+    Piece,
+    Read,
+    Said,
+    System,
+    brought,
+    data_url,
+    fitting,
+    heard,
+    paired,
+    picture_at,
+    spoken,
+    words,
+)
 from loopmachine.wire.stream import Accumulator
 
 Item = dict[str, Any]
@@ -66,6 +79,7 @@ class OpenAIResponses(ProviderWire):
     """
 
     name = "openai-responses"
+    names = OPENAI_NAMES
     reads = _READS
 
     def stream(self) -> Accumulator:
@@ -85,12 +99,16 @@ class OpenAIResponses(ProviderWire):
                 "parameters": schema,
                 "strict": False,  # the server's default takes none but schemas in which all is required
             }
-            for name, description, schema in map(declared, schemas)
+            for name, description, schema in self._declared(schemas)
         ]
 
     def pieces(self, message: Item) -> Iterator[Piece]:
         kind = unless_blank(message.get("type"), "message")
         role, content = message.get("role"), message.get("content")
+        if kind == "message":
+            paired(message, role)
+            if isinstance(content, list):
+                fitting(content, role, "output_text" if role == "assistant" else "input_text", "input_image")
         if kind in (f"{one}_output" for one in _CALLS):
             own = filled(message.get("call_id"), "call_id")
             yield brought(own, message.get("output"), "output", _READS)
@@ -120,7 +138,7 @@ class OpenAIResponses(ProviderWire):
     def _replayed(self, payload: list[Item], turn: Turn) -> list[Item]:
         asked = [item for item in payload if item["type"] in _CALLS]
         for call, item in zip(turn.calls, asked, strict=True):
-            item["call_id"], item["name"] = call.wire_id, name_sent(call)
+            item["call_id"], item["name"] = call.wire_id, self.names.sent(call)
             if item["type"] == "function_call":
                 item["arguments"] = arguments_text_sent(call)
         return [_sendable(item) for item in payload]
@@ -131,7 +149,7 @@ class OpenAIResponses(ProviderWire):
             {
                 "type": "function_call",
                 "call_id": foreign_id(call),
-                "name": name_sent(call),
+                "name": self.names.sent(call),
                 "arguments": arguments_text_sent(call),
             }
             for call in turn.calls
@@ -163,9 +181,10 @@ class OpenAIResponses(ProviderWire):
 
     def _stop(self, body: dict[str, Any]) -> str:
         status, details = optional(body.get("status"), "status"), body.get("incomplete_details")
-        if status == "incomplete" and isinstance(details, Mapping):
-            reason = details.get("reason")
-            return reason if isinstance(reason, str) and aborts(reason) else status
+        told = details.get("reason") if isinstance(details, Mapping) else None
+        reason = told if isinstance(told, str) else ""
+        if status == "incomplete" or (reason.strip() and not aborts(status)):  # some servers tell the reason alone
+            return reason if aborts(reason) else "incomplete"
         return "refusal" if _refusal(body.get("output")) and not aborts(status) else status
 
     def _words(self, body: dict[str, Any]) -> str:
@@ -235,7 +254,8 @@ def _sendable(item: Item) -> Item:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {field: _without_nulls(inner) for field, inner in value.items() if inner is not None}
+        kept = {field: inner for field, inner in value.items() if inner is not None and not is_no_number(inner)}
+        return {field: _without_nulls(inner) for field, inner in kept.items()}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.frozen import thaw
-from loopmachine.wire.fields import Unreadable, frozen, listed, optional, provider_id, string
+from loopmachine.wire.fields import Unreadable, json_text, listed, optional, provider_id, string
 from loopmachine.wire.framing import Chunk
 from loopmachine.wire.stream import Accumulator, Decode, Delta, provider_error
 
@@ -56,7 +56,9 @@ class OpenAIResponsesStream(Accumulator):
         if kind == "response.failed":
             raise provider_error(chunk["response"].get("error") or {"type": "failed"})
         if kind in ("response.completed", "response.incomplete"):
-            return self._finish({"status": stage} | chunk["response"])
+            for status in (stage, chunk["response"].get("status")):
+                self._stopped(status)
+            return self._finish(chunk["response"] | {"status": self._stop})
         if isinstance(chunk.get("response"), dict):
             self._response = chunk["response"]
         return self._take_whole(chunk) if "output" in chunk else ()
@@ -76,16 +78,16 @@ class OpenAIResponsesStream(Accumulator):
             return
         held = self._items.get(self._moved.get(index, index))
         if held is not None and held.is_another(item):
-            self._moved[index] = self._last + 1
+            self._moved[index] = self._free()
             self._places.pop(item.get("id", ""), None)  # one id may be all that a server has
 
     def _item(self, item: Item, chunk: Chunk) -> Iterator[Delta]:
         own = optional(item.get("id"), "item.id")
-        return self._at(chunk, own, self._places.get(own, len(self._items))).take(item)
+        return self._at(chunk, own, self._places.get(own, self._free())).take(item)
 
     def _text(self, event: str, chunk: Chunk, stage: str) -> Iterator[Delta]:
         own = optional(chunk.get("item_id"), "item_id")
-        item = self._at(chunk, own, self._places.get(own, self._last))
+        item = self._at(chunk, own, self._place(own))
         kind, inside, part, field = _TEXTS[event]
         place = chunk.get("summary_index" if inside == "summary" else "content_index")
         where = inside, _index(place) or 0, field
@@ -93,6 +95,15 @@ class OpenAIResponsesStream(Accumulator):
         if stage == "delta":
             return item.add(where, string(chunk.get("delta"), "delta"))
         return item.whole(where, optional(chunk.get(field), field))
+
+    def _place(self, own: str) -> int:
+        """That of the item of an id: the last one's, unless that has another."""
+        if own and own not in self._places and self._last in self._places.values():
+            return self._free()
+        return self._places.get(own, self._last)
+
+    def _free(self) -> int:
+        return self._last + 1 if self._items else 0
 
     def _at(self, chunk: Chunk, own: str, otherwise: int) -> _Item:
         """The item that an event is about: by its place, where the server tells that, else by its id."""
@@ -137,7 +148,7 @@ class _Item:
         """Take the item as it stands at its beginning, at its end, or at that of the response, which may leave out what
         was told before, as the encrypted content of reasoning.
         """
-        told: Item = thaw(frozen(item, "item"))
+        told: Item = thaw(json_text(item, "item"))
         if all(self._value.get(field) == told.get(field) for field in ("type", "id")):
             told |= {field: value for field, value in self._value.items() if told.get(field) is None}
         self._value = told

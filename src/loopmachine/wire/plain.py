@@ -25,10 +25,11 @@ from loopmachine.wire.fields import (
     kind_of,
     model_name,
     optional,
+    shallow,
     string,
     system_sent,
 )
-from loopmachine.wire.given import Brought, Piece, Said, System
+from loopmachine.wire.given import Brought, Piece, Said, System, paired
 
 #: The kinds of reply that answer, each with the field of the answer.
 _ANSWERS: Constant = {"final": "text", "text": "content"}
@@ -59,6 +60,7 @@ class Plain(Wire):
 
     def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
         kind = message.get("kind")
+        paired(message, kind)
         if kind in ("system", "user", "note"):
             yield _SPEAKERS[kind](filled(message.get("text"), "text"))
         elif kind in ("text", "call", "final"):
@@ -148,8 +150,13 @@ def _call(call: Mapping[str, Any]) -> Asked:
     return (
         filled(call.get("id"), "id"),
         filled(call.get("name"), "name"),
-        arguments(call.get("arguments"), "arguments"),
+        _arguments(call.get("arguments")),
     )
+
+
+def _arguments(told: object) -> str:
+    written = arguments(told, "arguments")
+    return written if isinstance(told, str) else shallow(written, "arguments")
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:

@@ -12,11 +12,10 @@ import attrs
 from loopmachine.errors import ModelError
 from loopmachine.frozen import whole
 from loopmachine.records import Call, Turn
-from loopmachine.wire.fields import Asked, Unreadable, as_asked, mapping
+from loopmachine.wire.fields import Asked, Unreadable, aborts, as_asked, mapping, says_why
 from loopmachine.wire.framing import END, STREAM_CUT, STREAM_MALFORMED, Chunk
 
 T = TypeVar("T")
-Choice = TypeVar("Choice", bound=Mapping[str, Any])
 
 #: What providers call errors that pass: overload, too many requests, a fault of the server's own. In lower case.
 _PASSING: Constant = frozenset(
@@ -63,6 +62,7 @@ class Accumulator(ABC):
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._failure: ModelError | None = None
+        self._stop: Any = None  #: the stop reason
         self._evident = False  #: a finish reason was seen, and nothing of the reply after it
         self._ended = False  #: an end mark was seen: what comes after it is not looked at
         self._closed = False
@@ -124,6 +124,16 @@ class Accumulator(ABC):
     def _body(self) -> Chunk | None:
         """The reply so far, as one that is not streamed; None where nothing of one came."""
 
+    def _stopped(self, stop: Any) -> bool:
+        """Take a stop reason, and say whether it says something: one that says nothing changes nothing.
+
+        The last one counts, but that the reply was cut, refused or broken is not taken back.
+        """
+        if not stop or (isinstance(stop, str) and not says_why(stop)):
+            return False
+        self._stop = self._stop if self._stop and aborts(self._stop) else stop
+        return True
+
     def _take_whole(self, reply: Chunk) -> Iterator[Delta]:
         """Take a reply that came in one piece, as servers send it that do not stream."""
         self._reply, self._ended = reply, True
@@ -162,14 +172,6 @@ class Replies(Accumulator):
 
     def _body(self) -> None:
         return None
-
-
-def first_choice(choices: Iterable[Choice]) -> list[Choice]:
-    """Of choices or candidates, those of index 0, as a number or as text; where none is, the first that says none."""
-    told = list(choices)
-    indexes = [one.get("index") for one in told]
-    first = [one for one, index in zip(told, indexes, strict=True) if index in (0, "0")]
-    return first or [one for one, index in zip(told, indexes, strict=True) if index in (None, "")][:1]
 
 
 def provider_error(error: object) -> ModelError:
