@@ -183,8 +183,8 @@ def test_what_a_thread_tells_after_its_timeout_is_in_no_later_spend(driver: Driv
 PRICED = Usage(input_tokens=3, output_tokens=1, model="m")
 
 
-@pytest.mark.parametrize(("cost", "known"), [(0.25, 1.25), (None, None)], ids=["known", "not known"])
-def test_what_a_tool_spent_is_priced_where_it_names_no_cost(cost: float | None, known: float | None) -> None:
+@pytest.mark.parametrize(("cost", "known"), [(0.25, 1.25), (None, 1.0)], ids=["known", "not known"])
+def test_what_a_tool_spent_is_priced_where_it_names_no_cost(cost: float | None, known: float) -> None:
     """Each usage by itself, as those of turns are, and before a budget looks at it."""
 
     def scene(stage: Stage) -> Any:

@@ -66,6 +66,16 @@ def test_a_tool_without_a_name_is_refused(name: str, capsys: pytest.CaptureFixtu
     )
 
 
+def test_a_row_that_small_worlds_do_not_reach_is_one_of_the_definition(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another is refused, and one of it is no longer expected."""
+    assert main(["verify", "--out-of-reach", "nowhere/1"]) == 2
+    said = "loopmachine: --out-of-reach: the definition has no row nowhere/1; a row is named state/number\n"
+    assert capsys.readouterr().err == said
+    main(["verify", "--minutes", "0.001", "--out-of-reach", "dispatching/3", "--out-of-reach", "dispatching/4"])
+    untaken = capsys.readouterr().out.partition("not taken before it was cut")[2].split()
+    assert [f"dispatching/{number}" in untaken for number in (3, 4, 5)] == [False, False, True]
+
+
 @pytest.mark.parametrize("minutes", ["0", "-1", "-0.0"])
 def test_no_time_at_all_is_refused(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is explored, with what it should be."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 import pytest
 
-from loopmachine import TOOL_LOOP, Row, codec, events, limits, records
+from loopmachine import TOOL_LOOP, Loop, Row, codec, events, limits, records
 from loopmachine.definition import Definition
 from loopmachine.events import Event
 from loopmachine.history import History, Ids
@@ -180,7 +180,9 @@ def test_a_name_that_is_no_record_is_refused_with_those_that_are() -> None:
     """Nothing else is ever made from data."""
     with pytest.raises(ValueError, match="'Path' is none of the records that can be restored: ") as caught:
         codec.record({"is": "Path"})
-    assert set(str(caught.value).rpartition(": ")[2].split(", ")) == set(kinds())
+    told, _, whose = str(caught.value).rpartition("; ")
+    assert whose == "an event of your own is known by definition=, whose rows name it"
+    assert set(told.rpartition(": ")[2].split(", ")) == set(kinds())
 
 
 def test_whole_numbers_are_read_where_fractions_are_wanted_and_not_the_other_way() -> None:
@@ -347,6 +349,22 @@ def test_the_own_events_of_a_definition_are_those_that_its_rows_name() -> None:
     """And this library does not have; one that is no attrs class can't be restored."""
     assert codec.own_events(OWN) == {"Escalated": Escalated, "Paid": Paid}
     assert codec.own_events(TOOL_LOOP) == {}
+
+
+@attrs.frozen
+class Failure(Event):
+    """An event with the name of a record."""
+
+    at: float = attrs.field(kw_only=True)
+
+
+def test_an_event_of_ones_own_may_not_bear_the_name_of_a_record() -> None:
+    """It could not be told from that when it is read; the loop says so before anything is told to it."""
+    said = "^definition: its event Failure bears the name of a record of this library; give it another$"
+    with pytest.raises(ValueError, match=said):
+        codec.own_events(taking(Failure))
+    with pytest.raises(ValueError, match=said):
+        Loop("go", definition=taking(Failure), at=0.0)
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,12 @@ def test_a_policy_takes_every_choice_there_is(field: str, value: Any) -> None:
     assert getattr(Policy(**{field: value}), field) is value
 
 
+def test_what_a_failing_tool_tells_may_be_a_callable() -> None:
+    """The sentence says so beside the other choices."""
+    told = "Policy: error_text must be one of 'message', 'name', a callable, not 3"
+    assert refused(Policy, error_text=3) == told
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -188,12 +194,15 @@ TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
     [
         *(case for field in TOKENS for case in each(field, [*NO_NUMBERS, *FRACTIONS, 0.0, -1])),
         *each("cost_usd", [*NO_NUMBERS, -1, -5e-324, HUGE]),
+        *each("unpriced", [None, *NO_NUMBERS, *FRACTIONS, -1]),
+        *each("unmetered", [None, *NO_NUMBERS, *FRACTIONS, -1]),
     ],
 )
 def test_usage_refuses_what_is_no_count_and_no_cost(field: str, value: Any) -> None:
     """The sentence names the field, what it could be, and what it was."""
     kind = "a finite number" if field == "cost_usd" else "a whole number"
-    assert refused(Usage, **{field: value}) == f"Usage: {field} must be {kind} from 0 on or None, not {value!r}"
+    none = "" if field in ("unpriced", "unmetered") else " or None"
+    assert refused(Usage, **{field: value}) == f"Usage: {field} must be {kind} from 0 on{none}, not {value!r}"
 
 
 @pytest.mark.parametrize(
@@ -236,19 +245,34 @@ SMALL = Usage(input_tokens=5, output_tokens=6, cached_tokens=7, reasoning_tokens
 @pytest.mark.parametrize(
     ("parts", "total"),
     [
-        ([], (0, 0, 0, 0, 0.0, "")),
-        ([SMALL], (5, 6, 7, 8, 0.25, "small")),
-        ([SMALL, SMALL], (10, 12, 14, 16, 0.5, "small")),
-        ([BIG, SMALL], (HUGE + 5, 7, 9, 11, 1.7e308, "")),
-        ([BIG, BIG], (2 * HUGE, 2, 4, 6, sys.float_info.max, "big")),
-        ([attrs.evolve(BIG, cost_usd=10**308)] * 3, (3 * HUGE, 3, 6, 9, sys.float_info.max, "big")),
-        ([SMALL, Usage(input_tokens=1, cost_usd=0.0, model="small")], (6, None, None, None, 0.25, "small")),
-        ([Usage(), SMALL], (None, None, None, None, None, "")),
+        ([], (0, 0, 0, 0, 0.0, "", 0, 0)),
+        ([SMALL], (5, 6, 7, 8, 0.25, "small", 0, 0)),
+        ([SMALL, SMALL], (10, 12, 14, 16, 0.5, "small", 0, 0)),
+        ([BIG, SMALL], (HUGE + 5, 7, 9, 11, 1.7e308, "", 0, 0)),
+        ([BIG, BIG], (2 * HUGE, 2, 4, 6, sys.float_info.max, "big", 0, 0)),
+        ([attrs.evolve(BIG, cost_usd=10**308)] * 3, (3 * HUGE, 3, 6, 9, sys.float_info.max, "big", 0, 0)),
+        ([SMALL, Usage(input_tokens=1, cost_usd=0.0, model="small")], (6, 6, 7, 8, 0.25, "small", 0, 1)),
+        ([Usage(), SMALL, Usage(cost_usd=0.5)], (5, 6, 7, 8, 0.75, "", 1, 2)),
+        ([Usage(), Usage()], (None, None, None, None, None, "", 0, 0)),
+        ([Usage.total([SMALL, Usage()]), Usage()], (5, 6, 7, 8, 0.25, "", 2, 2)),
+        ([Usage.total([SMALL, Usage()]), SMALL], (10, 12, 14, 16, 0.5, "", 1, 1)),
     ],
-    ids=["none", "one", "two", "two models", "more than a float holds", "whole dollars", "some unknown", "all unknown"],
+    ids=[
+        "none",
+        "one",
+        "two",
+        "two models",
+        "more than a float holds",
+        "whole dollars",
+        "some unknown",
+        "some unknown of several",
+        "all unknown",
+        "a total and one that is unknown",
+        "a total and one that is known",
+    ],
 )
-def test_a_total_knows_only_what_all_its_parts_know(parts: list[Usage], total: tuple[Any, ...]) -> None:
-    """One part that does not report a field makes the total unknown, never smaller; the total is a usage itself."""
+def test_a_total_loses_nothing_that_a_part_knows(parts: list[Usage], total: tuple[Any, ...]) -> None:
+    """What a part does not report is counted beside what others do, and is never zero; a total is a usage itself."""
     assert attrs.astuple(Usage.total(iter(parts))) == total
 
 

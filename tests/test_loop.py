@@ -720,6 +720,23 @@ def test_a_run_with_an_event_of_the_users_own_is_the_same_after_json() -> None:
         Loop.from_json(loop.to_json(), tools=TOOLS)
 
 
+@attrs.frozen
+class Pressed:
+    """Somebody pressed a button, which needs no class of this library."""
+
+    at: float = attrs.field(kw_only=True)
+
+
+def test_an_event_of_any_attrs_class_is_the_same_after_json() -> None:
+    """What the machine takes can be read back."""
+    pressing = TOOL_LOOP.with_row("awaiting_approval", Row(Pressed, "finished_cancelled"), at=4)
+    loop = visit(started(definition=pressing), range(3))
+    pressed: Any = Pressed(at=3.0)
+    loop.send(pressed)
+    again = Loop.from_json(loop.to_json(), tools=TOOLS, definition=pressing)
+    assert (again.snapshot, again.finished) == (loop.snapshot, True)
+
+
 def test_an_event_of_the_users_own_that_the_definition_does_not_take_is_refused_as_such() -> None:
     """By the machine, which says what it takes."""
     with pytest.raises(UnexpectedEvent, match="checking_cancel does not take this Escalated"):

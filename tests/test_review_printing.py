@@ -72,6 +72,7 @@ def test_what_was_not_seen_is_told_of_a_whole_exploration_only(advances: int | N
     report = explored(planted("validating/4", first_because="nothing, a lie"), advances=advances)
     told = "\n".join(lines(report))
     said = [word in told for word in ("  never taken ", "  not taken under repairs=0 ", idle("validating/4"))]
+    assert ("  not taken before it was cut " in told) is (advances is not None)
     assert ("validating/4" in report.rows, report.dead_under("repairs", 0)) == (True, ["validating/6"])
     assert (said, report.whole) == ([advances is None] * 3, advances is None)
 

@@ -376,6 +376,22 @@ def test_of_a_rest_that_looks_at_an_answer_nothing_is_known() -> None:
     assert Walk(read, TINY).run().broken == []
 
 
+def test_a_rest_of_somebodys_own_may_wait_for_a_person() -> None:
+    """Whose time does not count there is said by the definition, and believed."""
+    reading = State("reading", "A person reads it.", requests.poll_now)
+    rows = [
+        Row(CancelPolled, "finished_cancelled", guards.cancel_requested, updates.remember_cancel),
+        Row(CancelPolled, "finished_answered", None, updates.append_final),
+        Row(CancelRequested, "finished_cancelled", None, updates.remember_cancel),
+        Row(Resumed, "reading"),
+    ]
+    row = Row(None, "reading", guards.turn_final, first_because="it is read before it is given")
+    world = World(Budget(max_steps=1, max_seconds=2.0), Policy(), batches=(("once",),))
+    for hear in (updates.discount_wait, None):
+        read = TOOL_LOOP.with_state(reading, rows, hear=hear).with_row("validating", row, at=8)
+        assert Walk(read, world).run().broken == []
+
+
 def test_a_row_that_needs_more_than_small_worlds_have_is_said_to() -> None:
     """It is not expected to be taken; one that there is not is refused."""
 

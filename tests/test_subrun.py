@@ -322,13 +322,13 @@ def test_an_answer_without_usage_is_kept_and_ends_the_parent() -> None:
 
 
 def test_usage_that_is_missing_and_no_budget_needs_harms_nobody() -> None:
-    """A sub-run counts once among those whose cost and tokens are unknown, whatever its steps."""
+    """What is known of a sub-run is spent, and its steps that told nothing count among those."""
 
     def scene(stage: Stage) -> Any:
         child = sub(stage, call("c1"), FOUND | USED, tools=looks(stage))
         return outcome(stage.run(ASK | USED, DONE | USED, tools=[child]))
 
-    known = Spend(steps=2, calls=1, cost_usd=1.0, tokens=200, unpriced=1, unmetered=1)
+    known = Spend(steps=2, calls=1, cost_usd=1.5, tokens=300, unpriced=1, unmetered=1)
     assert everywhere(scene) == ("answered", [("research", "ok", "")], known)
 
 

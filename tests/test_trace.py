@@ -45,6 +45,8 @@ def usage(read: int | None, written: int | None, cost: float | None = None) -> d
         "reasoning_tokens": None,
         "cost_usd": cost,
         "model": "",
+        "unpriced": 0,
+        "unmetered": 0,
     }
 
 

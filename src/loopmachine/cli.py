@@ -122,6 +122,13 @@ def _add_verify(commands: Any) -> None:
         metavar="NAME",
         help="a tool that your own guards speak of by name; may be given more than once",
     )
+    verify.add_argument(
+        "--out-of-reach",
+        action="append",
+        default=[],
+        metavar="ROW",
+        help="a row, as state/number, that needs more steps or calls than small worlds have; may be repeated",
+    )
     verify.set_defaults(command=_verify)
 
 
@@ -177,7 +184,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     definition = diagram.load(arguments.definition)
     say(printing.heading(arguments.definition, definition))
-    until_now = verify(definition, seconds=0.0)  # the report of an exploration that was cut, with nothing in it yet
+    asked = {"tools": arguments.tool, "out_of_reach": arguments.out_of_reach}
+    try:
+        until_now = verify(definition, seconds=0.0, **asked)  # the report of one that was cut, with nothing in it yet
+    except ValueError as error:
+        raise LoopError(f"--out-of-reach: {error}") from error
 
     def each(chosen: Mapping[str, Any], walk: Walk, seconds: float) -> None:
         until_now.add(chosen, walk)
@@ -186,7 +197,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     bound = None if arguments.minutes is None else 60 * arguments.minutes
     try:
-        report = verify(definition, full=arguments.full, seconds=bound, tools=arguments.tool, each=each)
+        report = verify(definition, full=arguments.full, seconds=bound, each=each, **asked)
     except KeyboardInterrupt:
         say(printing.summary(arguments.definition, until_now))
         raise

@@ -25,6 +25,7 @@ _RECORDS: dict[str, type[Any]] = {
     for kind in vars(module).values()
     if isinstance(kind, type) and attrs.has(kind)
 }
+_LOGS: Constant = ("History", "Ids", "EventLog")
 _KINDS: Constant = frozenset(_RECORDS.values())
 ENTRY = records.UserMessage | records.Exchange | records.Note | records.Final  #: of a history
 _NONE: Kinds = MappingProxyType({})
@@ -81,7 +82,8 @@ def record(data: Any, own: Kinds = _NONE) -> Any:
     kind: Any = _RECORDS.get(name) or own.get(name) if isinstance(name, str) else None
     if kind is None:
         known = ", ".join((*_RECORDS, *own))
-        raise ValueError(f"{name!r} is none of the records that can be restored: {known}")
+        whose = "an event of your own is known by definition=, whose rows name it"
+        raise ValueError(f"{name!r} is none of the records that can be restored: {known}; {whose}")
     return _made(kind, data, own)
 
 
@@ -198,9 +200,18 @@ def misfits(value: Any, hint: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def own_events(definition: Definition) -> Kinds:
-    """The events that the rows of a definition name and this library does not have."""
+    """The events that the rows of a definition name and this library does not have.
+
+    Raises ValueError for one that bears the name of a record of this library.
+    """
     named = {row.event_name: row.event for _, _, row in definition.all_rows() if row.event and attrs.has(row.event)}
-    return {name: kind for name, kind in named.items() if name not in _RECORDS}
+    own = {name: kind for name, kind in named.items() if kind not in _KINDS}
+    for name in own:
+        if name in _RECORDS or name in _LOGS:
+            raise ValueError(
+                f"definition: its event {name} bears the name of a record of this library; give it another"
+            )
+    return own
 
 
 def check_event(event: Any, definition: Definition) -> None:

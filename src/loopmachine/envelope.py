@@ -60,11 +60,12 @@ def read(text: str, definition: Definition) -> dict[str, Any]:
         data["start"], data["events"] = codec.record(data["start"]), codec.record(data["events"], own)
     except RecursionError as wrong:
         raise ValueError(f"{_NO_RUN}: it is too deep") from wrong
+    taken: Any = (Event, *own.values())
     right = {
         "wire": isinstance(data["wire"], str),
         "system": isinstance(data["system"], str | None),
         "start": type(data["start"]) is Snapshot,
-        "events": isinstance(data["events"], tuple) and all(isinstance(one, Event) for one in data["events"]),
+        "events": isinstance(data["events"], tuple) and all(isinstance(one, taken) for one in data["events"]),
         "rows": isinstance(data["rows"], list) and all(isinstance(one, str) for one in data["rows"]),
         "state": isinstance(data.get("state"), str | None),  # runs written before it was have none
     }

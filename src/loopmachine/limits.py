@@ -90,7 +90,8 @@ class Policy:
             if field == "error_text" and callable(value):
                 continue
             if not any(value is one or (type(value) is type(one) and value == one) for one in known):
-                faults.append(f"{field} must be one of {', '.join(map(repr, known))}, not {shown(value)}")
+                choices = [*map(repr, known), *(["a callable"] if field == "error_text" else [])]
+                faults.append(f"{field} must be one of {', '.join(choices)}, not {shown(value)}")
         for field, least in _NUMBERS.items():
             value = getattr(self, field)
             if not _is_count(value) or value < least:
@@ -106,7 +107,10 @@ _TOKENS: Constant = ("input_tokens", "output_tokens", "cached_tokens", "reasonin
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """What a model reports of one step. None means not reported, which is never taken for zero."""
+    """What a model reports of one step. None means not reported, which is never taken for zero.
+
+    The usage of a call may be a total of several: then what is known is added up, and what is not is counted.
+    """
 
     input_tokens: int | None = None  #: tokens read, cached ones included
     output_tokens: int | None = None  #: tokens written, reasoning included
@@ -114,9 +118,15 @@ class Usage:
     reasoning_tokens: int | None = None  #: of the output, spent on reasoning
     cost_usd: float | None = None  #: US dollars
     model: str = ""  #: the name the provider gives the model, for a price list
+    unpriced: int = 0  #: of a total: parts that did not say their cost, beside those that did
+    unmetered: int = 0  #: of a total: parts that did not say their tokens, beside those that did
 
     def __attrs_post_init__(self) -> None:
         faults = []
+        for field in ("unpriced", "unmetered"):
+            value = getattr(self, field)
+            if not _is_count(value) or value < 0:
+                faults.append(f"{field} must be a whole number from 0 on, not {shown(value)}")
         for field in _TOKENS:
             value = getattr(self, field)
             if value is not None and (not _is_count(value) or value < 0):
@@ -137,9 +147,10 @@ class Usage:
 
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
-        """All of these together: a field that one of them does not report is None; of none at all each is zero.
+        """All of these together: of each field what is known, None where nothing is; of none at all each is zero.
 
-        ``model`` is the name that all of them give, blank where they give several.
+        ``unpriced`` and ``unmetered`` count the parts of which it is not. ``model`` is the name that all of them give,
+        blank where they give several.
         """
         parts = tuple(usages)
         tokens = {field: _sum([getattr(part, field) for part in parts], 0) for field in _TOKENS}
@@ -147,12 +158,25 @@ class Usage:
         if cost is not None:
             cost = min(cost, sys.float_info.max)  # finite numbers may have no finite sum
         models = {part.model for part in parts}
-        return cls(**tokens, cost_usd=cost, model=models.pop() if len(models) == 1 else "")
+        return cls(
+            **tokens,
+            cost_usd=cost,
+            model=models.pop() if len(models) == 1 else "",
+            unpriced=_unknown([(part.cost_usd, part.unpriced) for part in parts]),
+            unmetered=_unknown([(part.tokens, part.unmetered) for part in parts]),
+        )
 
 
 def _sum(amounts: list[Any], start: float) -> Any:
-    """The sum, None where one of them is unknown."""
-    return None if None in amounts else sum(amounts, start)
+    """The sum of those that are known, None where none is."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known, start) if known or not amounts else None
+
+
+def _unknown(amounts: list[tuple[float | None, int]]) -> int:
+    """How many are not known beside those that are, each with how many are not in it; none where none is known."""
+    known = [more for amount, more in amounts if amount is not None]
+    return len(amounts) - len(known) + sum(known) if known else 0
 
 
 @attrs.frozen(kw_only=True)

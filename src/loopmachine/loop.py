@@ -12,7 +12,7 @@ import attrs
 
 from loopmachine import envelope, notices, rules
 from loopmachine.bills import Bills, Paid
-from loopmachine.codec import ENTRY, check_event, misfits, must_be
+from loopmachine.codec import ENTRY, check_event, misfits, must_be, own_events
 from loopmachine.definition import Definition
 from loopmachine.errors import ModelError, carried, pause_of, shown, text_of
 from loopmachine.events import Event, ModelFailed, ModelReplied
@@ -90,6 +90,7 @@ class Loop:
                 raise TypeError(f"{name} must be callable or None, not {value!r}")
             if is_async(value):
                 raise TypeError(f"{name} is async; it is asked and not awaited, and must not be")
+        own_events(definition)
         self.definition = definition
         self.toolbox = Toolbox(tools, _warning(self))
         self.wire = wire

@@ -57,8 +57,8 @@ def with_usage(snapshot: Snapshot, usage: Usage) -> dict[str, float]:
         # Ten times 0.1 is 1.0: what floats lose in adding is far below any price. And the sum stays finite.
         "cost_usd": min(round(snapshot.cost_usd + (cost or 0.0), DIGITS), sys.float_info.max),
         "tokens": snapshot.tokens + (tokens or 0),
-        "unpriced": snapshot.unpriced + (cost is None),
-        "unmetered": snapshot.unmetered + (tokens is None),
+        "unpriced": snapshot.unpriced + (1 if cost is None else usage.unpriced),
+        "unmetered": snapshot.unmetered + (1 if tokens is None else usage.unmetered),
     }
 
 

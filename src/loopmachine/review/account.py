@@ -288,8 +288,8 @@ def _used(account: Account, usage: Usage | None) -> dict[str, Any]:
         # To as many digits as the machine adds up to, whose rules are not asked here; and no sum is infinite.
         "cost_usd": min(round(account.cost_usd + (cost or 0.0), 12), sys.float_info.max),
         "tokens": account.tokens + (tokens or 0),
-        "unpriced": account.unpriced + (cost is None),
-        "unmetered": account.unmetered + (tokens is None),
+        "unpriced": account.unpriced + (1 if cost is None else usage.unpriced),
+        "unmetered": account.unmetered + (1 if tokens is None else usage.unmetered),
     }
 
 

@@ -15,6 +15,7 @@ from loopmachine.requests import AskModel, CallsRequest, PollCancel, ResolveCall
 from loopmachine.review.account import Account
 from loopmachine.review.answers import left
 from loopmachine.review.shown import Shown
+from loopmachine.table import TOOL_LOOP
 
 _NO_CALLS: tuple[Call, ...] = ()
 
@@ -70,6 +71,8 @@ class Move:
                     resolves = request.calls
         shown = Shown.between(before, after)
         heard = known.heard(event, asked)
+        if before.state not in TOOL_LOOP.states:  # whether a rest of somebody's own waits for a person, who knows
+            heard = heard.but(since=after.since)
         admitted = heard.admitting(shown) if shown.admitted else heard
         self.asks_model, self.starts, self.resolves = asks_model, starts, resolves
         self.about_calls = about_calls or admitted.fates != ()

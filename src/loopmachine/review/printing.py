@@ -87,7 +87,7 @@ def _explored(report: Report) -> Iterator[list[str]]:
     rows, finals = len(list(report.definition.all_rows())), _finals(report)
     yield [
         f"rows taken: {len(report.rows)} of {rows}; final states reached: {len(report.statuses)} of {finals}",
-        *_rows("never taken", report.dead if report.whole else []),
+        *_rows("never taken" if report.whole else "not taken before it was cut", report.dead),
         *(_dead(report) if report.whole else []),
     ]
     declared = len(report.orders) - len(report.undeclared)
