@@ -42,10 +42,13 @@ def refusal(wire: Wire, body: Body, model: str = "m") -> str:
 def refused(wire: Wire, messages: list[Body]) -> str:
     """What is wrong with these messages; blank where nothing is.
 
-    No wire may send an id twice, nor results in another order than the calls, which some servers bear.
+    No wire may send an id twice, nor results in another order than the calls, which some servers bear; nor to OpenAI's
+    chat a message without content, which the provider bears beside calls and others of that API do not.
     """
     if fault := _plain(messages) if wire is PLAIN else refusal(wire, body_of(wire, messages)):
         return fault
+    if wire is OPENAI_CHAT and any(message.get("content") is None for message in messages):
+        return f"a message has no content: {messages}"
     sent = [mark for message in messages for mark in marks(message, "")]
     asked, answered = ([one for one in sent if one.kind == kind] for kind in ("call", "result"))
     ids = [one.id for one in asked if not one.anonymous]

@@ -17,7 +17,7 @@ from loopmachine import guards, requests, updates
 from loopmachine.cli import main
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import InvalidDefinition
-from loopmachine.events import CancelPolled, CancelRequested, ModelFailed, Resumed
+from loopmachine.events import CancelPolled, CancelRequested, Event, ModelFailed, Resumed
 from loopmachine.history import Ids
 from loopmachine.limits import Budget, Policy
 from loopmachine.loop import Loop
@@ -272,6 +272,13 @@ def test_a_fault_beside_a_request_of_ones_own_is_found() -> None:
     assert [one.promise for one in found.broken] == ["I10"]
 
 
+@attrs.frozen
+class Tapped(Event):
+    """An event of somebody's own, which no world tells."""
+
+    at: float = attrs.field(kw_only=True)
+
+
 def forgetting(snapshot: Any, event: Any) -> Any:
     """Takes no new budget."""
     return updates.restart_clock(snapshot, attrs.evolve(event, budget=None))
@@ -317,6 +324,7 @@ def test_what_shows_after_some_steps_is_found_where_there_are_some() -> None:
         (attrs.evolve(TOOL_LOOP, hear={**TOOL_LOOP.hear, Resumed: forgetting}), ["I2"]),
         (planted("awaiting_approval/1", to="checking_cancel"), ["I3"]),
         (planted("awaiting_model/2", to="checking_cancel"), ["I13"]),
+        (planted("awaiting_model/1", event=Tapped), ["I8"]),
         (asking("awaiting_model", first_step), ["I4"]),
         (planted("dispatching/2", update=keeps_what_broke), ["I2"]),
         (planted("dispatching/2", update=lied), ["I10"]),
@@ -331,6 +339,7 @@ def test_what_shows_after_some_steps_is_found_where_there_are_some() -> None:
         "a new budget is forgotten",
         "approved calls are forgotten",
         "a failure is passed over",
+        "a reply is not heard",
         "every step is the first",
         "what failed calls spent is not counted",
         "what went wrong is told as ok",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from loopmachine import Budget, Policy, run
-from loopmachine.testing import ScriptedModel, call, calls, wire_server
+from loopmachine.testing import ScriptedModel, StreamScript, call, calls, thinking, wire_server
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, Wire
 from tests.refusals import MESSAGES, TOOL, body_of, refusal
 from tests.test_testing_model import look
@@ -33,12 +35,13 @@ def test_what_a_run_sends_is_accepted(wire: Wire) -> None:
     assert said == [""] * 4
 
 
-SPOILS = [(wire, what) for wire in ASKS for what in SPOILED[wire]]
+BORNE = (OPENAI_CHAT, "null")  #: which the provider takes and other servers of its API refuse, so that no wire sends it
+SPOILS = [(wire, what) for wire in ASKS for what in SPOILED[wire] if (wire, what) != BORNE]
 
 
 @pytest.mark.parametrize(("wire", "what"), SPOILS, ids=str)
 def test_what_spoils_a_request_of_the_wires_is_refused(wire: Wire, what: str) -> None:
-    """The faults that no wire may produce are those that the server finds."""
+    """The faults that no wire may produce are those that the server finds, but for what the provider bears."""
     messages = valid(wire)
     accepted = refusal(wire, body_of(wire, messages))
     messages = copy.deepcopy(messages)
@@ -56,6 +59,7 @@ SIGNED = {"type": "thinking", "thinking": "Hm."}
 USES = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "a"}
 FUNCTION = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
+ANSWER = {"name": "look", "response": {}}
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": "1"}
 ASKED = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 ASSISTANT = {"role": "assistant", "content": ""}
@@ -99,12 +103,34 @@ REFUSED: list[tuple[Wire, Body, str]] = [
         {"messages": [ASSISTANT | {"refusal": "No.", "content": None}]},
         "messages[0].content: it is missing",
     ),
+    (
+        OPENAI_CHAT,
+        {"messages": [ASSISTANT | {"tool_calls": [ASKED], "content": 5}]},
+        "messages[0].content: it must be a string, not int",
+    ),
+    (
+        OPENAI_CHAT,
+        {"messages": [{"role": "user", "content": None, "tool_calls": [ASKED]}]},
+        "messages[0].content: it is missing",
+    ),
+    (OPENAI_CHAT, {"messages": [{"role": "assistant", "content": None}]}, "messages[0].content: it is missing"),
+    (OPENAI_CHAT, {"messages": [{"role": "tool", "tool_call_id": "a"}]}, "messages[0].content: it is missing"),
     (OPENAI_CHAT, {"messages": [{"role": "tool", "content": "1"}]}, "messages[0].tool_call_id: it is missing"),
     (OPENAI_CHAT, {"messages": [USER, ASSISTANT | {"tool_calls": [ASKED]}]}, "messages[1]: the call 'a' (look) has no"),
     (OPENAI_CHAT, {"tools": []}, "tools: it is empty"),
     (OPENAI_CHAT, {"tools": [{"type": "other"}]}, "tools[0].type: it must be 'function' or 'custom'"),
     (OPENAI_CHAT, {"tools": [{"type": "custom"}]}, "tools[0].custom: it must be an object, not null"),
     (OPENAI_CHAT, {"tools": [{"type": "custom", "custom": {}}]}, "tools[0].custom.name: it is missing"),
+    (
+        OPENAI_CHAT,
+        {"tools": [{"type": "custom", "custom": {"name": "s" * 65}}]},
+        "tools[0].custom.name: it must be 1 to 64 letters, digits, _ and -, not 'sss",
+    ),
+    (
+        OPENAI_CHAT,
+        {"messages": [ASSISTANT | {"tool_calls": [CUSTOM | {"custom": {"name": "s" * 65, "input": ""}}]}]},
+        "messages[0].tool_calls[0].custom.name: it must be 1 to 64 letters, digits, _ and -, not 'sss",
+    ),
     (OPENAI_CHAT, {"tools": [{"type": "function"}]}, "tools[0].function: it must be an object, not null"),
     (OPENAI_CHAT, {"tools": None, "tool_choice": "none"}, "tool_choice: it is only allowed where tools are given"),
     (OPENAI_RESPONSES, {"model": None}, "model: it is missing"),
@@ -118,13 +144,18 @@ REFUSED: list[tuple[Wire, Body, str]] = [
         {"input": [{"type": "custom_tool_call", "call_id": "a", "name": "w"}]},
         "input[0].input: it is",
     ),
+    (
+        OPENAI_RESPONSES,
+        {"input": [{"type": "custom_tool_call", "call_id": "a", "name": "w" * 65, "input": ""}]},
+        "input[0].name: it must be 1 to 64 letters",
+    ),
     (OPENAI_RESPONSES, {"input": [FUNCTION, OUTPUT | {"output": 1}]}, "input[1].output: it must be a string, not int"),
     (OPENAI_RESPONSES, {"input": [OUTPUT]}, "input[0]: the result 'a' answers no call that waits for one"),
     (OPENAI_RESPONSES, {"tools": [{"type": "function", "function": {}}]}, "tools[0]: its fields stand in itself"),
     (
         OPENAI_RESPONSES,
         {"tools": [{"type": "function", "name": "a b"}]},
-        "tools[0].name: it must be 1 to 128",
+        "tools[0].name: it must be 1 to 64 letters, digits, _ and -, not 'a b'",
     ),
     (ANTHROPIC, {"max_tokens": None}, "max_tokens: it is required, a whole number"),
     (
@@ -206,6 +237,19 @@ def test_what_is_refused_is_told_by_its_field(wire: Wire, change: Body, says: st
                 "tools": [{"type": "custom", "custom": {"name": "sql"}}],
             },
         ),
+        *(
+            (
+                OPENAI_CHAT,
+                {
+                    "messages": [
+                        USER,
+                        {"role": "assistant", "tool_calls": [ASKED], **content},
+                        {"role": "tool", "tool_call_id": "a", "content": "1"},
+                    ]
+                },
+            )
+            for content in ({"content": None}, {})
+        ),
         (OPENAI_RESPONSES, {"input": [{"type": "web_search_call", "action": None}, USER], "tools": [{"type": "web"}]}),
         (OPENAI_RESPONSES, {"input": [FUNCTION, OUTPUT | {"output": []}]}),
         (ANTHROPIC, with_results({"type": "text", "text": "Go on."}, content=[IMAGE]) | {"tools": [TOOL]}),
@@ -223,6 +267,83 @@ def test_what_is_refused_is_told_by_its_field(wire: Wire, change: Body, says: st
 def test_what_providers_accept_is_accepted(wire: Wire, change: Body) -> None:
     """Parts, images, what the server itself made, and what follows results."""
     assert refusal(wire, ASKS[wire][1] | change) == ""
+
+
+SAID = [
+    StreamScript("It is."),
+    StreamScript(call("c1", "look")),
+    StreamScript(call("c1", "look"), call("c2", "look", n=1)),
+    StreamScript(thinking("Hm."), "Let me look.", call("c1", "look")),
+]
+
+
+#: Of each wire what the user says first, the messages that a reply is sent back as, and those that answer calls.
+SENT_BACK: dict[Wire, tuple[Body, Callable[[Any], list[Body]], Callable[[list[str]], list[Body]]]] = {
+    OPENAI_CHAT: (
+        USER,
+        lambda reply: [reply["choices"][0]["message"]],
+        lambda asked: [{"role": "tool", "tool_call_id": own, "content": "1"} for own in asked],
+    ),
+    OPENAI_RESPONSES: (
+        USER,
+        lambda reply: reply["output"],
+        lambda asked: [OUTPUT | {"call_id": own} for own in asked],
+    ),
+    ANTHROPIC: (
+        USER,
+        lambda reply: [said(*reply["content"])],
+        lambda asked: [said(*(RESULT | {"tool_use_id": own} for own in asked), role="user")],
+    ),
+    GEMINI: (
+        {"role": "user", "parts": [{"text": "go"}]},
+        lambda reply: [reply["candidates"][0]["content"]],
+        lambda asked: [{"parts": [{"functionResponse": ANSWER | {"id": own}} for own in asked]}],
+    ),
+}
+
+
+@pytest.mark.parametrize("script", SAID, ids=repr)
+@every_wire
+def test_what_the_server_said_may_be_sent_back_to_it(wire: Wire, script: StreamScript) -> None:
+    """Word for word as it came in one body, its calls answered, nothing of it is refused."""
+    with wire_server(script) as server:
+        reply = ask(server, wire).json
+    asked = [piece[1] for piece in script.items if piece[0] == "call"]
+    begun, own, answers = SENT_BACK[wire]
+    messages = [begun, *own(reply), *(answers(asked) if asked else [])]
+    assert refusal(wire, body_of(wire, messages), "gemini-3-pro") == ""
+
+
+#: What each provider says of the names it takes; the longest of them and others; names that it does not take.
+NAMES: dict[Wire, tuple[str, list[str], list[str]]] = {
+    OPENAI_CHAT: (
+        "1 to 64 letters, digits, _ and -",
+        ["aZ9_" * 16, "9", "-a"],
+        ["a" * 65, "a.b", "a:b", "é", "", "a\n"],
+    ),
+    ANTHROPIC: ("1 to 128 letters, digits, _ and -", ["aZ9-" * 32, "9", "-a"], ["a" * 129, "a.b", "a:b", "é", ""]),
+    GEMINI: (
+        "1 to 128 letters, digits, _ . : and -, the first a letter or _",
+        ["aZ9-" * 32, "_.:-", "a.b:c"],
+        ["a" * 129, "9", "-a", ".a", ":a", "é", "a b", ""],
+    ),
+}
+NAMES[OPENAI_RESPONSES] = NAMES[OPENAI_CHAT]
+
+
+@pytest.mark.parametrize("renamed", ["look", "add"], ids=["a tool", "calls"])
+@every_wire
+def test_a_name_is_refused_where_the_provider_does_not_take_it(wire: Wire, renamed: str) -> None:
+    """Of a tool, and of calls in the messages, each provider by its own rule, which is told."""
+    rule, taken, others = NAMES[wire]
+    written = json.dumps(body_of(wire, valid(wire)))
+
+    def of(name: str) -> str:
+        return refusal(wire, json.loads(written.replace(json.dumps(renamed), json.dumps(name))))
+
+    assert [of(name) for name in taken] == [""] * len(taken)
+    told = [of(name).partition(".name: ") for name in others]
+    assert [says for _, _, says in told] == [f"it must be {rule}, not {name!r}" for name in others]
 
 
 @pytest.mark.parametrize(("model", "says"), [("gemini-2.5-pro", ""), ("gemini-3-pro", "contents[1].parts[1].")])

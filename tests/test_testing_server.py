@@ -14,6 +14,7 @@ import attrs
 import openai
 import pytest
 from anthropic.types import Message, RawMessageStreamEvent
+from google import genai
 from google.genai.types import GenerateContentResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
@@ -612,12 +613,32 @@ def test_replies_that_nobody_asked_for_are_told() -> None:
             server.assert_used_up()
 
 
+NOT_SERVED = (
+    "this is not served, but POST /v1/chat/completions, /v1/responses, /v1/messages, "
+    "/v1/models/{model}:generateContent, :streamGenerateContent?alt=sse (as /v1beta and /v1alpha)"
+)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "says"),
     [
-        ("POST", "/v1/v1/messages", "{}", 404, "POST /v1/v1/messages: this is not served"),
-        ("POST", "/v1beta/models/m:streamGenerateContent", "{}", 404, "POST /v1beta/models/m:streamGen"),
-        ("GET", "/v1/messages", None, 404, "GET /v1/messages: this is not served"),
+        (
+            "POST",
+            "/v1/v1/messages",
+            "{}",
+            404,
+            "POST /v1/v1/messages: this is not served, but POST /v1/chat/completions",
+        ),
+        ("POST", "/chat/completions", "{}", 404, f"POST /chat/completions: {NOT_SERVED}"),
+        ("POST", "/v2/models/m:generateContent", "{}", 404, f"POST /v2/models/m:generateContent: {NOT_SERVED}"),
+        (
+            "POST",
+            "/v1beta/models/m:streamGenerateContent",
+            "{}",
+            404,
+            "POST /v1beta/models/m:streamGenerateContent: this is not",
+        ),
+        ("GET", "/v1/messages", None, 404, f"GET /v1/messages: {NOT_SERVED}"),
         ("POST", "/v1/messages", "{", 400, "the request: its body must be a JSON object with something in it"),
         ("POST", "/v1/messages", "[" * 99_999, 400, "the request: its body must be a JSON object with something in it"),
         ("POST", "/v1/messages?beta=true", "[]", 400, "the request: its body must be a JSON object"),
@@ -693,6 +714,33 @@ def with_openai(server: WireServer) -> Callable[[Any, Any], Any]:
         return client.chat.completions.create(model="m", messages=list(messages), tools=list(tools))
 
     return model
+
+
+@every_way
+@pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
+def test_each_version_of_the_gemini_api_is_served(version: str, stream: bool) -> None:
+    """Which of them a client asks changes nothing."""
+    path, body = streamed(GEMINI, ASKS[GEMINI][1]) if stream else ASKS[GEMINI]
+    with wire_server("It is five.") as server, closing(connected(server)) as connection:
+        connection.request("POST", path.replace("v1beta", version), json.dumps(body))
+        response = connection.getresponse()
+        answer = Answer(
+            response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        )
+        server.assert_used_up()
+    assert turn_of(GEMINI, answer).text == "It is five."
+
+
+def test_googles_client_needs_to_be_told_nothing_but_where_the_server_is() -> None:
+    """It asks the version that it asks by itself."""
+    with wire_server("It.", "is.") as server:
+        options: Any = {"base_url": server.url}
+        with closing(genai.Client(api_key="none", http_options=options)) as client:
+            asked: dict[str, Any] = {"model": "m", "contents": "go"}
+            whole = client.models.generate_content(**asked).text
+            pieces = [one.text for one in client.models.generate_content_stream(**asked)]
+        server.assert_used_up()
+    assert (whole, "".join(piece or "" for piece in pieces)) == ("It.", "is.")
 
 
 def test_a_run_over_the_real_sdk() -> None:

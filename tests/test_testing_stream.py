@@ -34,6 +34,27 @@ def test_a_script_is_what_its_pieces_say(wire: Wire) -> None:
 
 
 @every_wire
+@pytest.mark.parametrize(
+    ("items", "written"),
+    [
+        ([call("a", "look"), arguments('{"n":'), arguments("1}")], ['{"n":1}']),
+        ([call("a", "look"), CancelToken(), b"", arguments('{"n":1}')], ['{"n":1}']),
+        ([{"id": "a", "name": "look"}, arguments('{"n":1}')], ['{"n":1}']),
+        ([call("a", "look", '{"n":'), arguments("1}")], ['{"n":1}']),
+        ([call("a", "look")], ["{}"]),
+        ([call("a", "look"), "It"], ["{}"]),
+        ([call("a", "look"), call("b", "look"), arguments('{"n":1}')], ["{}", '{"n":1}']),
+    ],
+)
+def test_arguments_behind_a_call_are_all_of_them_where_it_has_none(
+    wire: Wire, items: list[Any], written: list[str]
+) -> None:
+    """And go on with its text where it has one; a call that nothing follows takes none."""
+    asked = turn_of(StreamScript(*items), wire).calls
+    assert [one.arguments_text for one in asked] == written
+
+
+@every_wire
 @pytest.mark.parametrize("ending", [CUT, DROP], ids=str)
 def test_a_script_that_ends_early_has_no_turn(wire: Wire, ending: Any) -> None:
     """Whatever came before."""
@@ -100,6 +121,11 @@ PIECE = "call(id, name, ...), thinking(text) or arguments(text), not "
         ([{"kind": "calls", "id": "a", "name": "look"}], ValueError, f"item 0 must be {PIECE}"),
         ([arguments("{}")], ValueError, "arguments(...) must follow the call they belong to"),
         ([call("a", "look"), "It", arguments("{}")], ValueError, "arguments(...) must follow the call they belong to"),
+        (
+            [call("a", "look", n=1), threading.Event(), arguments("}")],
+            ValueError,
+            "item 0: arguments(...) must follow a call without arguments or with their text, not {'n': 1}",
+        ),
         ([call("a", "look", n=object())], TypeError, "item 0: the arguments can't be written as JSON: "),
     ],
 )
@@ -121,7 +147,7 @@ def test_what_is_no_piece_is_refused(items: list[Any], error: type[Exception], s
             {"usage": {"bogus": 1, 2: 3}},
             ValueError,
             "usage has no bogus, 2; it has input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, "
-            "model",
+            "model, unpriced, unmetered",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine.definition import Definition
-from loopmachine.events import ModelReplied
+from loopmachine.events import ModelFailed, ModelReplied
 from loopmachine.limits import Budget, Policy
 from loopmachine.machine import live
 from loopmachine.records import Snapshot
@@ -256,10 +256,11 @@ def _configurations(report: Report, full: bool) -> Iterator[Mapping[str, Any]]:
 def _foreign_events(definition: Definition) -> tuple[str, tuple[str, ...]]:
     """Why a machine can't be explored, if so; and its events that no world tells, which are not the loop's.
 
-    Without a model that replies it is another machine, whose snapshots may be others, too.
+    Without a model it is another machine, whose snapshots may be others, too.
     """
     known = {row.event for _, _, row in TOOL_LOOP.all_rows()}
     events = dict.fromkeys(row.event for _, _, row in definition.all_rows() if row.event is not None)
     strange = tuple(event.__name__ for event in events if event not in known)
-    why = "" if ModelReplied in events else "it hears no model, and worlds are those of the tool-calling loop"
+    deaf = events.keys().isdisjoint((ModelReplied, ModelFailed))
+    why = "it hears no model, and worlds are those of the tool-calling loop" if deaf else ""
     return why if len(strange) < len(events) else f"no world tells {', '.join(strange)}", strange

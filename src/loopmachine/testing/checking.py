@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loopmachine.frozen import json_object
 from loopmachine.testing.pairing import unpaired
-from loopmachine.wire.fields import Unreadable, kind_of, listed, string
+from loopmachine.wire.fields import Names, Unreadable, kind_of, listed, string
 
 
 def forbid(wrong: object, field: str, says: str) -> None:
@@ -36,17 +35,16 @@ def json_text(value: object, field: str) -> None:
     forbid(json_object(string(value, field)) is None, field, f"it must be the text of a JSON object, not {value!r}")
 
 
-def named(thing: Mapping[str, Any], field: str, marks: str = "_-") -> None:
-    """Refuse a tool or a call whose name is not made of letters, digits and these marks."""
+def named(thing: Mapping[str, Any], field: str, names: Names) -> None:
+    """Refuse a tool or a call whose name is none of those that the provider takes."""
     name = string(thing.get("name"), f"{field}.name")
-    right = re.fullmatch(f"[a-zA-Z0-9{re.escape(marks)}]{{1,128}}", name)
-    forbid(not right, f"{field}.name", f"it must be 1 to 128 letters, digits and {' '.join(marks)}, not {name!r}")
+    forbid(not names.pattern.fullmatch(name), f"{field}.name", f"it must be {names.rule}, not {name!r}")
 
 
-def declared(tool: object, field: str, schema: str) -> None:
+def declared(tool: object, field: str, schema: str, names: Names) -> None:
     """Refuse a tool without a proper name or a schema for its arguments."""
     fields = an_object(tool, field)
-    named(fields, field)
+    named(fields, field, names)
     an_object(fields.get(schema), f"{field}.{schema}")
 
 

@@ -89,7 +89,7 @@ def thinking(text: str) -> dict[str, Any]:
 
 
 def arguments(text: str) -> dict[str, Any]:
-    """A piece of a StreamScript: more of the text of the latest call's arguments."""
+    """A piece of a StreamScript: more of the text of the latest call's arguments; all of it where the call has none."""
     return {"kind": "arguments", "text": text}
 
 
@@ -97,7 +97,7 @@ class Script:
     """A reply piece by piece, in the words of no provider. It is what a StreamScript is, but for how it is sent."""
 
     def __init__(self, *items: Any, usage: Mapping[str, Any] | Usage | None = None, stop: str = "") -> None:
-        self.items = tuple(piece for place, item in enumerate(items) for piece in _pieces(item, f"item {place}"))
+        self.items = tuple(piece for place in range(len(items)) for piece in _pieces(items, place))
         if not isinstance(stop, str):
             raise TypeError(f"StreamScript: stop must be a text, not {stop!r}")
         self.stop = stop
@@ -158,11 +158,12 @@ def impatient(patience: float) -> AssertionError:
     return AssertionError(f"a script waited {patience:g} seconds for an Event that nobody set")
 
 
-def _pieces(item: Any, where: str) -> Iterator[Any]:
+def _pieces(items: tuple[Any, ...], place: int) -> Iterator[Any]:
+    item, where = items[place], f"item {place}"
     if isinstance(item, str):
         yield ("text", item)
     elif isinstance(item, Mapping):
-        yield from _piece(item, where)
+        yield from _piece(item, where, _arguments_follow(items[place + 1 :]))
     elif isinstance(item, bytes | Ending | ProviderError):
         yield item
     elif happens := action(item):
@@ -174,13 +175,24 @@ def _pieces(item: Any, where: str) -> Iterator[Any]:
         )
 
 
-def _piece(item: Mapping[str, Any], where: str) -> Iterator[Piece]:
+def _arguments_follow(items: tuple[Any, ...]) -> bool:
+    """Whether the next that is said are arguments, whatever happens before."""
+    said = next((one for one in items if isinstance(one, str | Mapping)), "")
+    return not isinstance(said, str) and said.get("kind") == "arguments"
+
+
+def _piece(item: Mapping[str, Any], where: str, goes_on: bool) -> Iterator[Piece]:
     match item:
         case {"kind": ("thinking" | "arguments") as kind, "text": str(text)}:
             yield (kind, text)
         case {"id": str() | None as own, "name": str(name)} if item.get("kind", "call") == "call":
             yield ("call", own or "", name)
             given = item.get("arguments", {})
+            if goes_on and not isinstance(given, str):
+                if given:
+                    right = "a call without arguments or with their text"
+                    raise ValueError(f"StreamScript: {where}: arguments(...) must follow {right}, not {given!r}")
+                given = ""  # all of them follow
             written = given if isinstance(given, str) else as_json(given, f"StreamScript: {where}: the arguments")
             yield from (("arguments", one) for one in _fragments(written))
         case _:

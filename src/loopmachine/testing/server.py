@@ -135,11 +135,11 @@ def _reply(item: Any, place: int) -> Any:
 def wire_server(*script: Any) -> Iterator[WireServer]:
     """A server on loopback that gives these replies in order, each in the shape of the path that was asked.
 
-    ``/v1/chat/completions``, ``/v1/responses``, ``/v1/messages``, ``/v1beta/models/M:generateContent`` and
-    ``:streamGenerateContent?alt=sse``; one body, or events where the request asks for a stream. A reply is a text, a
-    PLAIN reply, a StreamScript, a ProviderError, or a raw body: a dict, or bytes. Requests that a provider refuses
-    are answered 400 with a sentence and take no reply; so are those that come once too often. What a function of the
-    script raises is raised at the end. TypeError, ValueError for what is no reply.
+    ``/v1/chat/completions``, ``/v1/responses``, ``/v1/messages``, ``/v1/models/M:generateContent`` and
+    ``:streamGenerateContent?alt=sse``, as ``/v1beta`` and ``/v1alpha`` too; one body, or events where the request asks
+    for a stream. A reply is a text, a PLAIN reply, a StreamScript, a ProviderError, or a raw body: a dict, or bytes.
+    Requests that a provider refuses are answered 400 with a sentence and take no reply; so are those that come once too
+    often. What a function of the script raises is raised at the end. TypeError, ValueError for what is no reply.
     """
     server = WireServer(script)
     thread = threading.Thread(target=server.serve_forever, args=(_LOOK_SECONDS,), name="wire_server")
@@ -211,7 +211,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: dict[str, Any]) -> None:
         served = [(one, how) for one in PROVIDERS if self.command == "POST" and (how := one.serves(self.path, body))]
         if not served:
-            self._refuse(PROVIDERS[0], ProviderError(404, f"{self.command} {self.path}: this is not served"))
+            known = ", ".join(one.path for one in PROVIDERS)
+            says = f"{self.command} {self.path}: this is not served, but POST {known}"
+            self._refuse(PROVIDERS[0], ProviderError(404, says))
             return
         ((provider, (model, stream)),) = served
         try:

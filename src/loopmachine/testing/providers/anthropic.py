@@ -114,7 +114,7 @@ class Anthropic(Provider):
         blocks = [block for at, message in enumerate(messages) for block in _checked(message, f"messages[{at}]")]
         tools = listed(body.get("tools", []), "tools", "tool")
         for at, tool in enumerate(tools):
-            declared(tool, f"tools[{at}]", "input_schema")
+            declared(tool, f"tools[{at}]", "input_schema", ANTHROPIC.names)
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
         forbid(asked and not tools, "tools", "they are required where the messages hold tool_use blocks")
         forbid(len(set(asked)) < len(asked), "messages", "the ids of tool_use blocks must be unique")
@@ -145,7 +145,7 @@ def _check_block(block: Mapping[str, Any], at: str, role: object) -> None:
         case "tool_use":
             forbid(role != "assistant", f"{at}.type", "only the assistant uses tools")
             filled(block.get("id"), f"{at}.id")
-            named(block, at)
+            named(block, at, ANTHROPIC.names)
             an_object(block.get("input"), f"{at}.input")
         case "tool_result":
             forbid(role != "user", f"{at}.type", "only the user brings results")

@@ -121,7 +121,7 @@ class Provider(ABC):
     """A provider: the paths it serves, what it refuses, how it replies, and how it tells an error."""
 
     wire: ClassVar[Wire]
-    path: ClassVar[str] = ""
+    path: ClassVar[str]  #: of its requests, as a sentence tells it
     writer: ClassVar[type[Writer]]
     end: ClassVar[bytes] = b""  #: what ends a stream
     newline: ClassVar[str] = "\n"

@@ -18,10 +18,8 @@ from loopmachine.wire.spelling import as_api, spelled
 
 #: Without ``alt=sse`` the provider streams one JSON array, for which no client asks.
 _PATH: Constant = re.compile(
-    r"/v1beta/models/([^/:]+):(generateContent(\?.*)?|streamGenerateContent\?(.*&)?alt=sse(&.*)?)"
+    r"/v1(?:beta|alpha)?/models/([^/:]+):(generateContent(\?.*)?|streamGenerateContent\?(.*&)?alt=sse(&.*)?)"
 )
-
-_MARKS: Constant = "_-.:"  #: that names may hold
 
 
 class ContentWriter(Writer):
@@ -90,9 +88,10 @@ def _function(block: Block) -> Chunk:
 
 
 class Gemini(Provider):
-    """POST /v1beta/models/{model}:generateContent, and :streamGenerateContent?alt=sse."""
+    """POST /v1/models/{model}:generateContent, and :streamGenerateContent?alt=sse; each version of the API alike."""
 
     wire = GEMINI
+    path = "/v1/models/{model}:generateContent, :streamGenerateContent?alt=sse (as /v1beta and /v1alpha)"
     writer = ContentWriter
     newline = "\r\n"
     words = {
@@ -130,7 +129,7 @@ class Gemini(Provider):
 
 def _check_declaration(one: Mapping[str, Any], at: str) -> None:
     """Without a schema a function takes nothing. Google's own SDK sends ``parameters_json_schema``."""
-    named(one, at, _MARKS)
+    named(one, at, GEMINI.names)
     for field in ("parametersJsonSchema", "parameters"):
         an_object(one.get(field, {}), f"{at}.{field}")
 
@@ -146,7 +145,7 @@ def _check_content(content: Mapping[str, Any], at: str) -> None:
         for field, inside in (("functionCall", "args"), ("functionResponse", "response")):
             if field in part:
                 told = an_object(part[field], f"{where}.{field}")
-                named(told, f"{where}.{field}", _MARKS)
+                named(told, f"{where}.{field}", GEMINI.names)
                 forbid("id" in told and not told["id"], f"{where}.{field}.id", "it is blank")
                 an_object(told.get(inside, {} if inside == "args" else None), f"{where}.{field}.{inside}")
 

@@ -10,7 +10,7 @@ from loopmachine.testing.checking import an_object, declared, forbid, json_text,
 from loopmachine.testing.providers.base import Block, Chunk, Provider, Writer
 from loopmachine.testing.script import ProviderError
 from loopmachine.wire import OPENAI_CHAT
-from loopmachine.wire.fields import filled, string
+from loopmachine.wire.fields import filled, optional, string
 
 _TOOLS = ("function", "custom")  #: the kinds of tool
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -120,9 +120,9 @@ def _check_tool(tool: Mapping[str, Any], at: str) -> None:
     kind = tool.get("type")
     forbid(kind not in _TOOLS, f"{at}.type", "it must be 'function' or 'custom'")
     if kind == "function":
-        declared(tool.get("function"), f"{at}.function", "parameters")
+        declared(tool.get("function"), f"{at}.function", "parameters", OPENAI_CHAT.names)
     else:
-        named(an_object(tool.get("custom"), f"{at}.custom"), f"{at}.custom")
+        named(an_object(tool.get("custom"), f"{at}.custom"), f"{at}.custom", OPENAI_CHAT.names)
 
 
 def _check_message(message: Mapping[str, Any], at: str) -> None:
@@ -132,7 +132,9 @@ def _check_message(message: Mapping[str, Any], at: str) -> None:
     if isinstance(content, list):
         for place, part in enumerate(some(content, f"{at}.content", "part")):
             filled(part.get("type"), f"{at}.content[{place}].type")
-    elif role == "tool" or "tool_calls" in message or message.get("refusal"):  # beside these some servers refuse null
+    elif role == "assistant" and "tool_calls" in message:
+        optional(content, f"{at}.content")  # the provider says null itself, where it says nothing beside calls
+    elif role == "tool" or message.get("refusal"):
         string(content, f"{at}.content")
     else:
         filled(content, f"{at}.content")
@@ -148,7 +150,7 @@ def _check_call(one: Mapping[str, Any], at: str) -> None:
     kind = str(one.get("type"))
     forbid(kind not in _TOOLS, f"{at}.type", "it must be 'function' or 'custom'")
     asked = an_object(one.get(kind), f"{at}.{kind}")
-    named(asked, f"{at}.{kind}")
+    named(asked, f"{at}.{kind}", OPENAI_CHAT.names)
     if kind == "custom":
         string(asked.get("input"), f"{at}.custom.input")
     else:

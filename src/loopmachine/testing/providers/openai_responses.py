@@ -155,7 +155,7 @@ class OpenAIResponses(OpenAI):
         for at, tool in enumerate(some(body["tools"], "tools", "tool") if body.get("tools") else ()):
             forbid(tool.get("type") == "function" and "function" in tool, f"tools[{at}]", "its fields stand in itself")
             if tool.get("type") == "function":
-                declared(tool, f"tools[{at}]", "parameters")
+                declared(tool, f"tools[{at}]", "parameters", OPENAI_RESPONSES.names)
         given = body.get("input")
         if not isinstance(given, list):
             filled(given, "input")
@@ -177,11 +177,11 @@ def _check_item(item: Mapping[str, Any], at: str) -> None:
             _check_content(item.get("content"), f"{at}.content", filled)
         case "function_call":
             filled(item.get("call_id"), f"{at}.call_id")
-            named(item, at)
+            named(item, at, OPENAI_RESPONSES.names)
             json_text(item.get("arguments"), f"{at}.arguments")
         case "custom_tool_call":
             filled(item.get("call_id"), f"{at}.call_id")
-            named(item, at)
+            named(item, at, OPENAI_RESPONSES.names)
             string(item.get("input"), f"{at}.input")
         case "function_call_output" | "custom_tool_call_output":
             filled(item.get("call_id"), f"{at}.call_id")
