@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -17,6 +19,18 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 _HERE = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); from tests.mcp_server import server; "
+_RAW = """
+import json, sys
+answers = json.loads(sys.argv[1])
+for line in sys.stdin:
+    asked = json.loads(line)
+    told = answers.get(asked["method"], [])
+    if "id" in asked:
+        answer = (told.pop(0) if len(told) > 1 else told[0]) if told else {"error": {"code": -32601, "message": "no"}}
+        if answer is None:
+            break
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
 STDIO = [sys.executable, "-c", _HERE + "server().run()"]
 
 
@@ -67,6 +81,13 @@ def server(name: str = "tests") -> MCPServer:
         return seen
 
     return made
+
+
+def raw(listed: list[Any], *called: Any) -> list[str]:
+    """A server that keeps no rule: its answers to tools/list and tools/call in turn, the last again; None: it exits."""
+    about = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "", "version": ""}}
+    answers = {"initialize": [{"result": about}], "tools/list": listed, "tools/call": called}
+    return [sys.executable, "-c", _RAW, json.dumps(answers)]
 
 
 @contextmanager

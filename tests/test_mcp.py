@@ -27,7 +27,7 @@ from loopmachine.mcp import mcp_tools
 from loopmachine.mcp.connection import PAGES
 from loopmachine.mcp.content import content
 from tests.drivers import DONE, GO, Words, always, brought, call, calls
-from tests.mcp_server import STDIO, over_http, server
+from tests.mcp_server import STDIO, over_http, raw, server
 
 UNSURE = "; nobody knows whether this call did anything"
 UNSENT = "the connection to the MCP server is lost; this call was not sent"
@@ -347,6 +347,68 @@ def test_a_server_that_cannot_be_reached_is_a_connection_error(
     assert (str(caught.value).startswith(f"the MCP server can't be reached: {said}"), logged) == (True, [])
 
 
+LISTED = {"result": {"tools": [{"name": "a", "inputSchema": {"type": "object"}}]}}
+TYPELESS = {"result": {"tools": [{"name": "a", "inputSchema": {}}, {"name": "b", "inputSchema": {"type": "object"}}]}}
+UNREAD = "the MCP server's list of tools can't be read, so that none can be offered: "
+
+
+@pytest.mark.parametrize(
+    ("answer", "told_of"),
+    [
+        ({"result": {"zzz": 1}}, (f"the MCP server's answer can't be read{UNSURE}", "unknown")),
+        (
+            {"result": {"content": [{"type": "alien", "text": "x"}]}},
+            (f"the MCP server's answer can't be read{UNSURE}", "unknown"),
+        ),
+        (
+            {"error": {"code": -32000, "message": " "}},
+            (f"the MCP server gave error -32000 without a word{UNSURE}", "unknown"),
+        ),
+        (
+            {"error": {"code": -32602, "message": ""}},
+            ("the MCP server gave error -32602 without a word", "failed"),
+        ),
+    ],
+)
+def test_an_answer_that_says_nothing_is_told_in_a_sentence(answer: Any, told_of: tuple[str, str]) -> None:
+    """What can't be read, and what has no words: what the server did is unknown, unless the error says that."""
+    assert ran(told(raw([LISTED], answer), call("x", "a"))) == [told_of]
+
+
+def test_a_list_that_cannot_be_read_is_no_lost_connection() -> None:
+    """A server that answers is there, whatever it says."""
+    closed = {"error": {"code": types.CONNECTION_CLOSED, "message": "gone"}}
+    fine = {"result": {"content": [{"type": "text", "text": "fine"}]}}
+    server = raw([LISTED, TYPELESS], closed, fine)
+    assert ran(told(server, call("x", "a"), call("y", "a"))) == [(f"gone{UNSURE}", "unknown"), ("fine", "ok")]
+
+
+@pytest.mark.parametrize(
+    ("listed", "kind", "said"),
+    [
+        (TYPELESS, InvalidTool, f"{UNREAD}tools.0.inputSchema.type: Field required"),
+        ({"result": {"tools": "no"}}, InvalidTool, f"{UNREAD}tools: Input should be a valid list"),
+        (
+            {"error": {"code": -32601, "message": "no tools here"}},
+            ConnectionError,
+            "the MCP server does not list its tools: no tools here",
+        ),
+        (
+            {"error": {"code": -32601, "message": ""}},
+            ConnectionError,
+            "the MCP server does not list its tools: the MCP server gave error -32601 without a word",
+        ),
+        (None, ConnectionError, "the MCP server does not list its tools: Connection closed"),
+    ],
+)
+@pytest.mark.parametrize("unchecked", ["refuse", "skip"])
+def test_a_server_that_lists_no_tools_is_refused(listed: Any, kind: type[Exception], said: str, unchecked: str) -> None:
+    """In a sentence of ours, whatever becomes of tools that can't be offered."""
+    with pytest.raises(kind) as caught:
+        ran(told(raw([listed]), unchecked=unchecked))
+    assert (type(caught.value), str(caught.value)) == (kind, said)
+
+
 # --- coming and going ---------------------------------------------------------------------------------------
 
 
@@ -555,6 +617,18 @@ def test_what_cannot_be_offered_can_be_skipped(caplog: pytest.LogCaptureFixture)
         Words("a tool of the MCP server is left out: 'my tool' can't be a tool: name must be"),
         Words("a tool of the MCP server is left out: odd: its input_schema can't be used:", "properties.n.if"),
     ]
+
+
+def test_two_tools_of_one_name_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody knows which of them a call would reach, or a model would call; the others can be chosen."""
+    twins = listing(plain("a", title="first"), plain("b"), plain("a", title="second"))
+    for given, options, name in ((twins, {}, "'a'"), (listing(plain("a"), plain("b")), {"a": "c", "b": "c"}, "'c'")):
+        with pytest.raises(InvalidTool) as caught:
+            ran(offered(given, names=options or None))
+        assert str(caught.value).splitlines()[1:] == [f"{name}: 2 tools have this name"]
+    assert ran(offered(twins, names=["b"])) == ran(offered(twins, unchecked="skip")) == [("b", "", "once")]
+    logged = [record.message for record in caplog.records if record.name == "loopmachine"]
+    assert logged == ["a tool of the MCP server is left out: 'a': 2 tools have this name"]
 
 
 def test_a_format_that_is_not_known_is_a_note() -> None:

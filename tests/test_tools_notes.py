@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 from typing import Annotated, Any
 
@@ -61,6 +62,7 @@ def outcome(hint: Any, value: Any) -> Any:
 
 
 NUMBER = {"type": "integer"}
+ELSEWHERE = "write a default behind the hint, after =, and give the parameter or field its own name"
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,21 @@ NUMBER = {"type": "integer"}
         ),
         (Annotated[int, Doc("d"), at.Unit("m"), object(), {"a": 1}, at.Ge], NUMBER, {2: 2}),
         (Annotated[int, msgspec.Meta(title="T")], NUMBER | {"title": "T"}, {2: 2}),
+        (
+            Annotated[int, pydantic.Field(examples=[2], json_schema_extra={"deprecated": True}, repr=False)],
+            NUMBER | {"examples": [2], "deprecated": True},
+            {2: 2},
+        ),
+        (
+            Annotated[int | None, at.Predicate(bool)],
+            {"anyOf": [NUMBER, {"type": "null"}]},
+            {2: 2, 0: "v: 0 is refused: it does not pass bool", None: "v: null is refused: it does not pass bool"},
+        ),
+        (
+            Annotated[decimal.Decimal, at.Predicate(bool)],
+            {"type": "string", "format": "decimal"},
+            {"1.5": decimal.Decimal("1.5"), "0": 'v: "0" is refused: it does not pass bool'},
+        ),
     ],
 )
 def test_what_is_noted_is_checked(hint: Any, schema: Any, outcomes: dict[Any, Any]) -> None:
@@ -127,6 +144,14 @@ def test_what_is_noted_is_checked(hint: Any, schema: Any, outcomes: dict[Any, An
     [
         (is_even, "nobody can tell what is_even demands; take annotated_types.Predicate of a function"),
         (at.Not(is_even), "nobody can tell what Not(func="),
+        (pydantic.Field(default=5), f"Field(default=...) means nothing in Annotated; {ELSEWHERE}"),
+        (pydantic.Field(default_factory=int), f"Field(default=...) means nothing in Annotated; {ELSEWHERE}"),
+        (pydantic.Field(5, alias="w"), f"Field(alias=...) means nothing in Annotated; {ELSEWHERE}"),
+        (pydantic.Field(validation_alias="w", strict=True), "Field(validation_alias=...) means nothing in Annotated; "),
+        (
+            pydantic.Field(json_schema_extra=lambda schema: None),
+            "Field(json_schema_extra=...) is a function; give what it adds, a dict",
+        ),
         (Strange(), "nobody can tell what <tests.test_tools_notes.Strange object"),
         (
             at.Timezone("Europe/Paris"),

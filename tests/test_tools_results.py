@@ -318,6 +318,11 @@ RESULTS: list[tuple[Any, str]] = [
     (Keyed({1: 1, (1, 2): 2}), '{"1":1,"1,2":2}'),
     (Likeness(), '{"mode":"json"}'),
     ({"a": Raws(b"\xff")}, '{"a":"/w=="}'),
+    ({"r": msgspec.Raw(b'{"a": 1.10}')}, '{"r":{"a": 1.10}}'),
+    (msgspec.Raw(b'{"a":1e5}'), '{"a":1e5}'),
+    ([msgspec.Raw(b'{"a" :[null,"1"]}'), None], '[{"a":[null,"1"]},null]'),
+    ([msgspec.Raw('"null"'), math.nan], '["null","NaN"]'),
+    ({"r": msgspec.Raw(b"[1]"), "s": "\ud800"}, '{"r":[1],"s":"\\ud800"}'),
     (
         {"a": [ImageBlock(b"dot", "image/png")]},
         '{"a":[{"data":"<3 bytes of an image: return it alone or in a list to show it>","media_type":"image/png"}]}',
@@ -364,6 +369,10 @@ UNWRITABLE: list[tuple[Any, str, str]] = [
     (Keyed({1: 1, "1": 2}), "a Keyed", "two keys of an object are written alike"),
     ({"a": Keyed({DAY: 1, "2024-02-29": 2})}, "a dict", "two keys of an object are written alike"),
     (Mocked(), "a Mocked", "no no "),
+    ({1: "a", "1": "b", "r": msgspec.Raw(b"1e9")}, "a dict", "two keys of an object are written alike"),
+    ([msgspec.Raw(b'{"a":1,"a":2}')], "a list", "two keys of an object are written alike"),
+    ([msgspec.Raw(b'{"a":1,"a":2}'), None], "a list", "two keys of an object are written alike"),
+    (msgspec.Raw(b'{"a'), "a Raw", "Input data was truncated"),
     (10**5000, "an int", "Exceeds the limit (4300 digits) for integer string conversion"),
 ]
 

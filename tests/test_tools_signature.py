@@ -9,7 +9,7 @@ import functools
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, Generic, NewType, TypeVar
 
 import annotated_types
 import attrs
@@ -18,6 +18,8 @@ import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec import Meta
+from typing_extensions import TypeAliasType
+from typing_extensions import TypeVar as NewTypeVar
 
 from loopmachine.errors import InvalidTool
 from loopmachine.tools import Context, Tool
@@ -74,6 +76,53 @@ class Loose(msgspec.Struct):
 
 
 CONTEXT = Context(data="me")
+T = TypeVar("T")
+
+
+class Mine(Context):
+    """A Context of one's own."""
+
+
+class Whose(Context, Generic[T]):
+    """One that is made of others."""
+
+
+Alias = TypeAliasType("Alias", Context)
+Lazy = TypeAliasType("Lazy", "Alias | None")
+Maybe = TypeAliasType("Maybe", T | None, type_params=(T,))
+Endless = TypeAliasType("Endless", "list[Endless] | int")
+Named = NewType("Named", Context)
+Bound = TypeVar("Bound", bound=Context)
+Meant = NewTypeVar("Meant", default=Context)
+Unread = TypeVar("Unread", bound="Context")
+CONTEXTS = [
+    Context,
+    Alias,
+    Lazy,
+    Maybe[Context],
+    Named,
+    Named | None,
+    Final[Context],
+    Annotated[Alias | None, "who asks"],
+    Bound,
+    Meant,
+    TypeVar("One", Context, Named),
+]
+NEARLY = [
+    Context | int,
+    Context | str | None,
+    Alias | int | None,
+    Annotated[Named | str, "who asks"],
+    Maybe[Context | int],
+    Mine,
+    Mine | None,
+    Whose[int],
+    Final[Mine],
+    list[Context],
+    dict[str, Alias],
+    NewType("Own", Mine),
+    TypeVar("Two", Context, str),
+]
 
 
 def call(function: Callable[..., Any], arguments: Any) -> Any:
@@ -252,6 +301,55 @@ def test_the_context_is_hidden_from_the_model() -> None:
 def test_only_a_context_is_filled_by_the_host(hint: Any, hidden: bool) -> None:
     """Context, or Context or None, is filled; nothing else is."""
     assert is_context(hint) == hidden
+
+
+@pytest.mark.parametrize("hint", CONTEXTS, ids=repr)
+def test_the_context_is_filled_by_whatever_name(hint: Any) -> None:
+    """An alias, a NewType or a type variable of it is the Context, in a typed function and in a handler alike."""
+
+    def f(ctx: Any = None) -> None: ...
+
+    f.__annotations__["ctx"] = hint
+    made = Tool.of(f), Tool("f", "", {"type": "object"}, f)
+    bound = [tool.signature.bind("{}", CONTEXT) for tool in made] + [made[1].signature.bind('{"ctx":"me"}', CONTEXT)]
+    assert (made[0].input_schema["properties"], bound) == ({}, [([], {"ctx": CONTEXT})] * 3)
+
+
+def _both(function: Any, properties: dict[str, Any]) -> list[Callable[[], Tool]]:
+    """The ways to a tool: of a typed function, and of a schema with its handler."""
+    schema = {"type": "object", "properties": properties}
+    return [lambda: Tool.of(function), lambda: Tool("f", "", schema, function)]
+
+
+@pytest.mark.parametrize("hint", NEARLY, ids=repr)
+def test_what_is_more_than_the_context_is_refused(hint: Any) -> None:
+    """A model could give what the host should, so it is refused by name in a typed function and in a handler alike."""
+
+    def f(ctx: Any = None) -> None: ...
+
+    f.__annotations__["ctx"] = hint
+    for make in _both(f, {"ctx": {}}):
+        with pytest.raises(InvalidTool) as caught:
+            make()
+        assert str(caught.value) == (
+            f"f: parameter ctx: its hint {hint!r} names Context, and more than that; write Context"
+        )
+
+
+def test_a_bound_that_is_not_looked_up_may_be_the_context() -> None:
+    """What a type variable has as text nobody reads: the parameter is refused, as any that can't be read."""
+
+    def f(ctx: Any) -> None: ...
+
+    f.__annotations__["ctx"] = Unread
+    for make in _both(f, {}):
+        with pytest.raises(InvalidTool, match=r"f: parameter ctx: its hint ~Unread can't be read.*'Context' is not"):
+            make()
+
+
+def test_an_alias_that_holds_itself_is_no_context() -> None:
+    """It is looked at once."""
+    assert is_context(Endless) is False
 
 
 def test_typed_values_reach_the_function() -> None:

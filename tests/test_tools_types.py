@@ -13,6 +13,7 @@ from typing import (
     Annotated,
     Any,
     Final,
+    Generic,
     Literal,
     NewType,
     Optional,
@@ -27,6 +28,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import Meta
 from typing_extensions import TypeAliasType
+from typing_extensions import TypeVar as NewTypeVar
 
 from loopmachine.tools.notes import NoSchema
 from loopmachine.tools.standins import hook
@@ -55,6 +57,9 @@ Points = NewType("Points", list[Point])
 Bound = TypeVar("Bound", bound=Point)
 Some = TypeVar("Some", int, str)
 Whatever = TypeVar("Whatever")
+T = TypeVar("T")
+Whole = NewTypeVar("Whole", bound=int | str, default=int)
+Several = NewTypeVar("Several", default=list[Whole])
 Json = TypeAliasType("Json", "dict[str, Json] | list[Json] | str | int | None")
 Row2 = TypeAliasType("Row2", tuple[Some, Some], type_params=(Some,))
 
@@ -473,6 +478,19 @@ class Plain:
 
 
 @dataclasses.dataclass
+class Limited:
+    price: Annotated[decimal.Decimal, annotated_types.Ge(0)]
+
+
+@dataclasses.dataclass
+class Growing(Generic[T]):
+    next: Growing[list[T]] | None = None
+
+
+Larger = TypeAliasType("Larger", "list[Larger[list[T]]]", type_params=(T,))  # type: ignore[misc]  # the case
+
+
+@dataclasses.dataclass
 class Lost:
     where: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
@@ -500,6 +518,8 @@ UNREAD = "such a number can't be read from the names in an object"
 PLAIN = "take a plain one, and check it in the tool"
 NULL = "let no more than one be null in JSON"
 CONVERT = "take a type that JSON has, and convert it in the tool"
+LIMIT = "limit the parts of a union, Optional[Annotated[int, ...]]; else take annotated_types.Predicate"
+ARGUMENTS = "let it stand in itself with the arguments that it was given"
 NAMES = "check them in the tool"
 TWICE = "give one of them, and check the other in the tool"
 VALUES = "give it numbers or text for values"
@@ -532,13 +552,13 @@ NONE = "has no JSON Schema: it is no dataclass, TypedDict or NamedTuple, and no 
         (
             Annotated[str, annotated_types.Ge(1)],
             "Can only set `ge` on a numeric type - type `typing.Annotated[str, msgspec.Meta(ge=1)]` is invalid",
-            CONVERT,
+            LIMIT,
         ),
         (
             Annotated[str, Meta(multiple_of=0.1)],
             "Can only set `multiple_of` on a numeric type - "
             "type `typing.Annotated[str, msgspec.Meta(multiple_of=0.1)]` is invalid",
-            CONVERT,
+            LIMIT,
         ),
         (
             dict[Annotated[float, Meta(multiple_of=0.5)], int],
@@ -550,8 +570,22 @@ NONE = "has no JSON Schema: it is no dataclass, TypedDict or NamedTuple, and no 
         (
             Annotated[int, Meta(pattern="a")],
             "Can only set `pattern` on a str type - type `typing.Annotated[int, msgspec.Meta(pattern='')]` is invalid",
-            CONVERT,
+            LIMIT,
         ),
+        (
+            Annotated[int | None, annotated_types.Ge(0)],
+            "Can only set `ge` on a numeric type - "
+            "type `typing.Annotated[typing.Optional[int], msgspec.Meta(ge=0)]` is invalid",
+            LIMIT,
+        ),
+        (
+            Limited,
+            "Limited.price: Can only set `ge` on a numeric type - "
+            "type `typing.Annotated[decimal.Decimal, msgspec.Meta(ge=0)]` is invalid",
+            LIMIT,
+        ),
+        (Growing[int], "Growing stands in itself with other arguments each time: it never ends", ARGUMENTS),
+        (Larger[int], "Larger stands in itself with other arguments each time: it never ends", ARGUMENTS),
         (dict[Point, int], "the names in an object are text or numbers", CONVERT),
         (dict[bool, int], "the names in an object are text or numbers", CONVERT),
         (dict[Literal[1, "1"], int], UNNAMED, "take text, or whole numbers"),
@@ -585,3 +619,60 @@ def test_a_type_that_names_things_is_told_as_ever_elsewhere() -> None:
     upper = Annotated[str, pydantic.AfterValidator(str.upper)]
     told = [types.schema(types.shape(hint)) for hint in (dict[upper, int], upper)]
     assert told == [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "string"}]
+
+
+@dataclasses.dataclass
+class Crate(Generic[Whole, Several]):
+    """Holds whole numbers, unless it is told what."""
+
+    one: Whole
+    several: Several
+
+
+class Chest(Crate):
+    """A crate of which nobody says what it holds."""
+
+
+Shelf = TypeAliasType("Shelf", dict[str, Several], type_params=(Whole, Several))
+INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
+INTEGERS, TEXTS = {"type": "array", "items": INTEGER}, {"type": "array", "items": TEXT}
+
+
+@pytest.mark.parametrize(
+    ("hint", "parts"),
+    [
+        (Crate, (INTEGER, INTEGERS)),
+        (Chest, (INTEGER, INTEGERS)),
+        (Crate[str], (TEXT, TEXTS)),
+        (Crate[str, bool], (TEXT, {"type": "boolean"})),
+    ],
+)
+def test_the_default_of_a_type_parameter_is_its_type(hint: Any, parts: Any) -> None:
+    """Where nothing is given for it: in a class, in one made of it, and beside others that are given."""
+    types = Types()
+    types.schema(types.shape(hint))
+    (made,) = types.defs.values()
+    assert tuple(made["properties"].values()) == parts
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (Whole, INTEGER),
+        (Several, INTEGERS),
+        (Shelf, {"type": "object", "additionalProperties": INTEGERS}),
+        (Shelf[str], {"type": "object", "additionalProperties": TEXTS}),
+    ],
+)
+def test_the_default_of_a_type_parameter_is_its_type_elsewhere(hint: Any, schema: Any) -> None:
+    """As a hint, and in the alias of a type statement."""
+    types = Types()
+    made = types.schema(types.shape(hint))
+    assert [made, *types.defs.values()][-1] == schema
+
+
+def test_a_class_may_stand_beside_itself_however_often() -> None:
+    """Only one that stands in itself, with other arguments each time, has no end."""
+    types = Types()
+    types.schema(types.shape(tuple[tuple(Holder[Literal[number]] for number in range(50))]))  # type: ignore[misc, valid-type]  # made at run time
+    assert len(types.defs) == 50

@@ -15,13 +15,16 @@ from mcp import Client, ClientSession, MCPError, StdioServerParameters, types
 from mcp.server import MCPServer, Server
 
 from loopmachine.blocks import ImageBlock
-from loopmachine.errors import ToolFailed
+from loopmachine.errors import InvalidTool, ToolFailed
 from loopmachine.mcp.content import content
 from loopmachine.tools import Context
+from loopmachine.tools.makers import details
+from loopmachine.tools.words import listed
 
 PAGES: Constant = 100  #: of a server's list of tools
 _SERVERS: Constant = (StdioServerParameters, MCPServer, Server, AbstractAsyncContextManager)
 _UNSURE: Constant = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+_UNSAID: Constant = "nobody knows whether this call did anything"
 _NOBODYS: Constant = Context()
 _logger = logging.getLogger("loopmachine")
 
@@ -42,11 +45,22 @@ class Connection:
     _doubted: asyncio.Event = attrs.field(factory=asyncio.Event, init=False, repr=False)  #: it seemed to be closed
 
     async def tools(self) -> list[types.Tool]:
-        """All that the server lists, on however many pages."""
+        """All that the server lists, on however many pages.
+
+        Raises ConnectionError where it lists nothing, InvalidTool for a page that the SDK can't read, ValueError for a
+        list without an end.
+        """
         tools: list[types.Tool] = []
         cursor = None
         for _ in range(PAGES):
-            page = await self._page(cursor)
+            try:
+                page = await self._page(cursor)
+            except MCPError as error:
+                raise ConnectionError(f"the MCP server does not list its tools: {_words(error)}") from error
+            except ValueError as error:  # pydantic's; the SDK gives nothing of a page then
+                faults = [f"{'.'.join(map(str, place))}: {said}" for place, _, said in details(error)]
+                why = f"the MCP server's list of tools can't be read, so that none can be offered: {listed(faults)}"
+                raise InvalidTool(why) from error
             tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
@@ -74,9 +88,10 @@ class Connection:
         except MCPError as error:
             if error.code in _UNSURE:
                 self._doubted.set()
-                said = f"{error.message}; nobody knows whether this call did anything"
-                raise Unknown(said, str(error.code)) from error
-            raise ToolFailed(error.message, str(error.code)) from error
+                raise Unknown(f"{_words(error)}; {_UNSAID}", str(error.code)) from error
+            raise ToolFailed(_words(error), str(error.code)) from error
+        except ValueError as error:  # pydantic's
+            raise Unknown(f"the MCP server's answer can't be read; {_UNSAID}") from error
         return content(answer)
 
     async def _is_lost(self) -> bool:
@@ -88,6 +103,8 @@ class Connection:
                 await self._page(None)
             except MCPError as error:
                 return error.code == types.CONNECTION_CLOSED
+            except ValueError:  # pydantic's: who answers is there
+                pass
             self._doubted.clear()
         return False
 
@@ -155,6 +172,11 @@ def _client(server: Any) -> Client:
         "server must be a command as a list, such as ['python', 'server.py'], a URL that begins with http, "
         f"StdioServerParameters, MCPServer, Server, a transport, Client or ClientSession, not {type(server).__name__}"
     )
+
+
+def _words(error: MCPError) -> str:
+    """What an error of the protocol says; its code where that is nothing."""
+    return error.message.strip() or f"the MCP server gave error {error.code} without a word"
 
 
 def _first(error: BaseException) -> str:

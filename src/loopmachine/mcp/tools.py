@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -46,12 +47,13 @@ async def mcp_tools(
     each name. ``options`` are those of Tool, for all of them: effect, needs_approval, max_calls, sequential, timeout;
     ``attrs.evolve(tool, timeout=5)`` is for one.
     ``trust_hints``: take a tool's ``effect`` from the server's readOnlyHint and idempotentHint, which may lie.
-    ``unchecked``: what becomes of a tool whose name can't be, or whose schema has a keyword that can't be checked here:
-    "refuse" them all, or "skip" it, with a warning in the log. A ``format`` that is not known, such as "int64", is no
-    such keyword: to JSON Schema (2020-12, Validation, 7.2) it is a note. It is left out, and the server may check it.
+    ``unchecked``: what becomes of a tool whose name can't be or is another's too, or whose schema has a keyword that
+    can't be checked here: "refuse" them all, or "skip" it, with a warning in the log. A ``format`` that is not known is
+    no such keyword but a note (JSON Schema 2020-12, Validation, 7.2): it is left out, and the server may check it.
 
-    Raises ConnectionError for a server that can't be reached, TypeError or ValueError for what can't be meant, and
-    InvalidTool, which lists all tools that can't be offered. Called by hand, a tool takes its arguments as one dict.
+    Raises ConnectionError for a server that can't be reached or asked, TypeError or ValueError for what can't be
+    meant, and InvalidTool, which lists all tools that can't be offered, or says why the SDK can't read the list at all,
+    such as for one schema without a type. Called by hand, a tool takes its arguments as one dict.
     """
     faults = [*_faults(names, prefix, trust_hints, unchecked), *map(_unknown, sorted(options.keys() - _OPTIONS))]
     if faults:
@@ -88,20 +90,27 @@ def _unknown(option: str) -> str:
 
 def _chosen(tools: list[types.Tool], names: Collection[str] | None) -> list[tuple[str, types.Tool]]:
     """The tools asked for, each with the name that it is to have."""
-    known = {tool.name: tool for tool in tools}
+    known = defaultdict(list)
+    for tool in tools:
+        known[tool.name].append(tool)
     wanted = known if names is None else names
     strange = [quoted(name) for name in wanted if name not in known]
     if strange:
         raise ValueError(f"names: the MCP server has no {listed(strange)}; its tools: {listed(known)}")
-    return [(names[name] if isinstance(names, Mapping) else name, known[name]) for name in wanted]
+    called = names if isinstance(names, Mapping) else {}
+    return [(called.get(name, name), tool) for name in wanted for tool in known[name]]
 
 
 def _made(
     connection: Connection, chosen: list[tuple[str, types.Tool]], trust_hints: bool, options: dict[str, Any]
 ) -> tuple[list[Tool], list[str]]:
     """The tools that can be offered, and why the others can't."""
-    made, faults = [], []
+    counts = Counter(name for name, _ in chosen)
+    faults = [f"{quoted(name)}: {count} tools have this name" for name, count in counts.items() if count > 1]
+    made = []
     for name, tool in chosen:
+        if counts[name] > 1:
+            continue
         description = tool.description or tool.title or ""
         schema = _checkable(tool.input_schema)
         signature = Signature(description, schema, _whole, ("context",))

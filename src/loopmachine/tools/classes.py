@@ -170,17 +170,32 @@ def resolved(written: Mapping[str, Any], holder: Any, names: Mapping[str, Any]) 
 def meaning(hint: Any, names: Mapping[str, Any]) -> Any:
     """The type that the alias of a type statement names, its type parameters put in."""
     alias = typing.get_origin(hint) or hint
-    given = dict(zip(alias.__type_params__, typing.get_args(hint), strict=False))
+    given = _given(alias.__type_params__, typing.get_args(hint))
     return _filled(resolved({"value": alias.__value__}, alias, names)["value"], given)
 
 
 def _bind(hint: Any, bound: dict[Any, dict[Any, Any]]) -> None:
     """What stands for the type variables of each class that a hint names or comes from."""
     cls = typing.get_origin(hint) or hint
-    bound[cls] = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(hint), strict=False))
+    bound[cls] = _given(getattr(cls, "__parameters__", ()), typing.get_args(hint))
     for base in vars(cls).get("__orig_bases__", ()):
         if typing.get_origin(base) not in (typing.Generic, typing.Protocol):
             _bind(_filled(base, bound[cls]), bound)
+
+
+def _given(variables: tuple[Any, ...], parts: tuple[Any, ...]) -> dict[Any, Any]:
+    """What stands for each type variable: what is given, else its default, which may name those before it."""
+    given: dict[Any, Any] = {}
+    for place, one in enumerate(variables):
+        default = default_of(one, one)
+        part = parts[place] if place < len(parts) else default
+        given[one] = _filled(part, given) if part == default else part  # who gives some may be given the other defaults
+    return given
+
+
+def default_of(variable: Any, otherwise: Any) -> Any:
+    """What a type variable is where nothing is given for it; typing has defaults since Python 3.13."""
+    return variable.__default__ if getattr(variable, "has_default", bool)() else otherwise
 
 
 def _filled(hint: Any, given: Mapping[Any, Any]) -> Any:

@@ -1,7 +1,7 @@
 """What ``Annotated`` notes of a type. What restricts its values is checked, or refused; nothing of it is ignored.
 
 Notes that say nothing of values are for others: text is a description, objects that are no limit and can't be called
-are left alone.
+are left alone. pydantic's strictness is of what a model's text was coerced to by the schema.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 #: What a note says of a value, in the words of msgspec, annotated-types and pydantic.
 _LIMITS: Constant = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
+_UNLIMITED: Constant = "limit the parts of a union, Optional[Annotated[int, ...]]; else take annotated_types.Predicate"
 _HARMLESS: Constant = ("Unit", "DocInfo", "Doc")
 
 
@@ -23,6 +24,19 @@ class NoSchema(TypeError):
     def __init__(self, why: str, remedy: str = "take a type that JSON has, and convert it in the tool") -> None:
         super().__init__(why.replace("\n", " "))
         self.remedy = remedy
+
+
+class Endless(NoSchema):
+    """A type that stands in itself with other arguments each time."""
+
+
+def refused(error: Exception) -> NoSchema:
+    """What was raised of a type; of limits on what msgspec can't limit with their remedy."""
+    if isinstance(error, NoSchema):
+        return error
+    if str(error).startswith("Can only set"):
+        return NoSchema(str(error), _UNLIMITED)
+    return NoSchema(str(error))
 
 
 def flat(notes: Iterable[Any]) -> Iterator[Any]:
@@ -44,6 +58,16 @@ def is_pydantics(note: Any) -> bool:
     return not vars(note).keys() <= {*_LIMITS} if hasattr(note, "__dict__") else True
 
 
+def meant(note: Any) -> None:
+    """Raises NoSchema for a note that says what stands elsewhere: pydantic's Field with a default, or another name."""
+    if _is_field(note):
+        said = [name for name in ("alias", "validation_alias") if getattr(note, name) is not None]
+        said += [] if note.is_required() else ["default"]
+        if said:
+            remedy = "write a default behind the hint, after =, and give the parameter or field its own name"
+            raise NoSchema(f"Field({said[0]}=...) means nothing in Annotated", remedy)
+
+
 def limits(note: Any) -> Iterator[msgspec.Meta]:
     """A note as msgspec's own. Raises NoSchema for one that can't be checked."""
     if isinstance(note, msgspec.Meta):
@@ -54,7 +78,7 @@ def limits(note: Any) -> Iterator[msgspec.Meta]:
         told = {name: one for name in ("title", "description") if isinstance(one := getattr(note, name, None), str)}
         said = {limit: getattr(note, limit, None) for limit in _LIMITS}
         said = told | {name: one for name, one in said.items() if one is not None and not callable(one)}
-        said |= _zone(note)
+        said |= _zone(note) | _more(note)
         if said:
             yield _without_pattern(msgspec.Meta(**said))
         else:
@@ -69,6 +93,20 @@ def _without_pattern(meta: msgspec.Meta) -> msgspec.Meta:
     return msgspec.Meta(
         **said | {"pattern": None, "extra_json_schema": {"pattern": meta.pattern, **(meta.extra_json_schema or {})}}
     )
+
+
+def _more(note: Any) -> dict[str, Any]:
+    """What else pydantic's Field says to a model."""
+    if not _is_field(note):
+        return {}
+    if callable(note.json_schema_extra):
+        raise NoSchema("Field(json_schema_extra=...) is a function", "give what it adds, a dict")
+    said = {"examples": note.examples, "extra_json_schema": note.json_schema_extra}
+    return {name: one for name, one in said.items() if one is not None}
+
+
+def _is_field(note: Any) -> bool:
+    return type(note).__module__ == "pydantic.fields" and hasattr(note, "is_required")
 
 
 def _zone(note: Any) -> dict[str, bool]:

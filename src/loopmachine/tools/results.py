@@ -120,8 +120,8 @@ def _text(value: Any) -> str:
             return str.__str__(value)  # of a subclass the text alone
         try:
             text = _encode(value).decode()
-            if "{" in text and len(_encode_alone(msgspec.json.decode(text)).decode()) < len(text):
-                raise ValueError(_DOUBLED)  # msgspec writes both 1 and "1"
+            if "{" in text and len(_encode_alone(msgspec.json.decode(text)).decode()) != len(text):
+                _parsed(text)  # msgspec writes both 1 and "1"; of Raw the text may be longer, or shorter
             if "null" not in text:  # msgspec writes null for NaN
                 return text
         except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
@@ -140,6 +140,8 @@ def _named(value: Any) -> Any:
         return _dumped(value)
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, msgspec.Raw):
+        return _parsed(bytes(value))
     if type(value) is ImageBytes:
         return f"<{len(value)} bytes of an image: return it alone or in a list to show it>"
     if isinstance(value, bytes):
@@ -201,6 +203,18 @@ def _restored(told: Any, plain: Any) -> Any:
 
 def _is_lost(told: Any, plain: Any) -> bool:
     return told is None and isinstance(plain, float) and not math.isfinite(plain)
+
+
+def _parsed(text: str | bytes) -> Any:
+    """What JSON text holds. Raises ValueError where an object has two keys alike."""
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        raise ValueError(_DOUBLED)
+    return held
 
 
 _encode = msgspec.json.Encoder(enc_hook=_named).encode

@@ -23,6 +23,7 @@ from msgspec import inspect as mi
 
 from loopmachine.tools.classes import (
     Member,
+    default_of,
     fresh,
     is_listed,
     is_model,
@@ -32,7 +33,7 @@ from loopmachine.tools.classes import (
     members,
 )
 from loopmachine.tools.makers import Alias, Duration, Field, Forms, Model, Record, Tested, Values, either, unlimited
-from loopmachine.tools.notes import NoSchema, flat, is_pydantics, limits, predicates
+from loopmachine.tools.notes import Endless, NoSchema, flat, is_pydantics, limits, meant, predicates, refused
 from loopmachine.tools.reading import identity
 from loopmachine.tools.standins import StandIn
 
@@ -49,6 +50,8 @@ _KINDS: Constant[dict[type[mi.Type], list[Any]]] = {
 }
 #: Types whose values are as different as what is written for them.
 _EXACT: Constant = (mi.StrType, mi.IntType, mi.DateType, mi.LiteralType, mi.EnumType)
+_DEEPEST: Constant = 20  #: how often a type stands in itself, each time with other arguments
+_SAME: Constant = "let it stand in itself with the arguments that it was given"
 _DURATION: Constant = StandIn("timedelta", Duration())
 _WRITTEN: Constant[dict[type, list[Any]]] = {type(None): [None], bool: [bool], int: [int, float]}
 
@@ -58,10 +61,11 @@ def within(place: str) -> Iterator[None]:
     """Tells where in a class the type stands that has no schema."""
     try:
         yield
-    except NoSchema as error:
-        raise NoSchema(f"{place}: {error}", error.remedy) from error
+    except Endless:  # it stands in itself, again and again
+        raise
     except Exception as error:
-        raise NoSchema(f"{place}: {error}") from error
+        told = refused(error)
+        raise NoSchema(f"{place}: {told}", told.remedy) from error
 
 
 # --- from hints to shapes ---------------------------------------------------------------------------------
@@ -74,6 +78,7 @@ class Shapes(Struct):
     orders: dict[frozenset[tuple[type, Any]], tuple[Any, ...]] = {}  #: of Literals, as written
     unions: list[Forms] = []  #: which still need their nodes
     _made: dict[Any, Any] = {}
+    _open: list[Any] = []  #: the classes and aliases that are being made
 
     def field(self, hint: Any, default: Any) -> Any:
         """The shape of a field or parameter; one whose default is None takes None."""
@@ -91,7 +96,7 @@ class Shapes(Struct):
         if origin in (Union, types.UnionType):
             return self._union([self.of(one) for one in parts if one is not msgspec.UnsetType])
         if isinstance(hint, TypeVar):
-            return self.of(either(hint.__constraints__ or [hint.__bound__ or Any]))
+            return self.of(default_of(hint, either(hint.__constraints__ or [hint.__bound__ or Any])))
         if isinstance(hint, dataclasses.InitVar):
             return self.of(hint.type)
         if hasattr(hint, "__supertype__"):  # a NewType
@@ -102,6 +107,8 @@ class Shapes(Struct):
 
     def _noted(self, hint: Any, notes: list[Any]) -> Any:
         """The shape with what is noted of it; what only pydantic knows is left to pydantic."""
+        for note in notes:
+            meant(note)
         if any(map(is_pydantics, notes)):
             return self._model(hint)
         shape = self.of(typing.get_args(hint)[0])
@@ -141,7 +148,8 @@ class Shapes(Struct):
         if hint not in self._made:
             record = Record(cls, is_listed(cls), hint)
             self._made[hint] = StandIn(cls.__name__, record)
-            record.fill(self._fields(hint, cls))
+            with self._inside(cls):
+                record.fill(self._fields(hint, cls))
         return self._made[hint]
 
     def _fields(self, hint: Any, cls: Any) -> Iterator[Field]:
@@ -156,10 +164,21 @@ class Shapes(Struct):
 
     def _alias(self, hint: Any) -> Any:
         if hint not in self._made:
-            alias = Alias((typing.get_origin(hint) or hint).__name__)
+            named = typing.get_origin(hint) or hint
+            alias = Alias(named.__name__)
             self._made[hint] = StandIn(alias.name, alias)
-            alias.shape = self.of(meaning(hint, self.names))
+            with self._inside(named):
+                alias.shape = self.of(meaning(hint, self.names))
         return self._made[hint]
+
+    @contextlib.contextmanager
+    def _inside(self, named: Any) -> Iterator[None]:
+        """While a class or an alias is made. Raises Endless where it grows each time that it stands in itself."""
+        self._open.append(named)
+        if self._open.count(named) > _DEEPEST:
+            raise Endless(f"{named.__name__} stands in itself with other arguments each time: it never ends", _SAME)
+        yield
+        self._open.pop()
 
     def _literal(self, hint: Any, parts: tuple[Any, ...]) -> Any:
         self.orders.setdefault(as_set(parts), parts)

@@ -9,14 +9,14 @@ import re
 import types
 import typing
 from collections.abc import Callable, Container, Iterator, Mapping
-from typing import Annotated, Any, NoReturn, NotRequired
+from typing import Annotated, Any, NoReturn, NotRequired, TypeVar
 from typing import Final as Constant
 
 import msgspec
 from msgspec import NODEFAULT, Struct
 
 from loopmachine.errors import InvalidTool
-from loopmachine.tools.classes import fresh
+from loopmachine.tools.classes import default_of, fresh, meaning
 from loopmachine.tools.context import Context
 from loopmachine.tools.makers import lean
 from loopmachine.tools.notes import NoSchema
@@ -24,6 +24,7 @@ from loopmachine.tools.standins import hook
 from loopmachine.tools.texts import parsed, written
 from loopmachine.tools.types import Types
 
+_WRAPPERS: Constant = (typing.Union, types.UnionType, typing.Final)  #: their parts are all that they are
 _VARIABLE: Constant = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -65,10 +66,10 @@ def of_function(function: Callable[..., Any], name: str, names: Mapping[str, Any
     maker = Types({**(names or {}), **local})
     properties, shapes, required, contexts, positional = {}, {}, [], [], []
     defaults: dict[str, Callable[[], Any]] = {}
-    for parameter, hint in _parameters(function, name, local, scope):
+    for parameter, hint, asks in _parameters(function, name, local, scope):
         if parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(parameter.name)
-        if is_context(hint):
+        if asks:
             contexts.append(parameter.name)
             continue
         default = NODEFAULT if parameter.default is parameter.empty else parameter.default
@@ -104,12 +105,10 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(_plain(function))
 
 
-def is_context(hint: Any) -> bool:
-    """Whether a parameter with this hint is filled by the host."""
-    parts = typing.get_args(hint)
-    if typing.get_origin(hint) is Annotated:
-        return is_context(parts[0])
-    return hint is Context or (len(parts) == 2 and Context in parts and types.NoneType in parts)
+def is_context(hint: Any, names: Mapping[str, Any] | None = None) -> bool:
+    """Whether a parameter with this hint is filled by the host: it is Context, or None too, by whatever name."""
+    kinds = [one for one in _kinds(hint, names or {}, set()) if one is not types.NoneType]
+    return bool(kinds) and all(one is Context for one in kinds)
 
 
 def name_of(function: Any) -> str:
@@ -137,11 +136,11 @@ def docstring(function: Any) -> tuple[str, dict[str, str]]:
 
 def _parameters(
     function: Callable[..., Any], name: str, local: dict[str, Any], scope: dict[str, Any]
-) -> list[tuple[inspect.Parameter, Any]]:
-    """The parameters that are open, each with its hint."""
+) -> list[tuple[inspect.Parameter, Any, bool]]:
+    """The parameters that are open, each with its hint and whether the host fills it."""
     closed = _given_by_partial(function)
     open_ones = [parameter for parameter in _all(function, name) if parameter.name not in closed]
-    return [(parameter, _hint(parameter, name, local, scope)) for parameter in open_ones]
+    return [(parameter, *_hint(parameter, name, local, scope)) for parameter in open_ones]
 
 
 def _contexts(handler: Callable[..., Any], name: str, properties: Any) -> Iterator[str]:
@@ -157,8 +156,10 @@ def _contexts(handler: Callable[..., Any], name: str, properties: Any) -> Iterat
         if parameter.kind in _VARIABLE:
             continue
         try:
-            if is_context(_resolved(parameter, local, scope)):
+            if _read(parameter, name, local, scope)[1]:
                 yield parameter.name
+        except InvalidTool:
+            raise
         except Exception as error:
             named = isinstance(properties, Mapping) and parameter.name in properties
             if not named or re.search(r"\bContext\b", repr(parameter.annotation)):
@@ -202,7 +203,7 @@ def _plain(function: Any) -> Any:
     return function
 
 
-def _hint(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope: dict[str, Any]) -> Any:
+def _hint(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope: dict[str, Any]) -> tuple[Any, bool]:
     if parameter.kind in _VARIABLE:
         _refuse(name, str(parameter), "a schema can't tell of it; write out the parameters, or take a list or dict")
     if parameter.annotation is parameter.empty:
@@ -210,7 +211,9 @@ def _hint(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope:
             _refuse(name, parameter.name, "it has no type hint; make the tool of the bound method, tool(object.method)")
         _refuse(name, parameter.name, "it has no type hint; write one, Any if it takes anything")
     try:
-        return _resolved(parameter, local, scope)
+        return _read(parameter, name, local, scope)
+    except InvalidTool:
+        raise
     except Exception as error:
         _refuse(
             name,
@@ -219,10 +222,38 @@ def _hint(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope:
         )
 
 
-def _resolved(parameter: inspect.Parameter, local: dict[str, Any], scope: dict[str, Any]) -> Any:
-    """The hint of one parameter, whatever the others say."""
+def _read(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope: dict[str, Any]) -> tuple[Any, bool]:
+    """The hint of one parameter, whatever the others say, and whether the host fills it.
+
+    Refused is what names Context and more: a model could give it.
+    """
     holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
-    return typing.get_type_hints(holder, scope, local, include_extras=True)[parameter.name]
+    hint = typing.get_type_hints(holder, scope, local, include_extras=True)[parameter.name]
+    asks = is_context(hint, local)
+    if not asks and any(isinstance(one, type) and issubclass(one, Context) for one in _kinds(hint, local, set())):
+        _refuse(name, parameter.name, f"its hint {hint!r} names Context, and more than that; write Context")
+    return hint, asks
+
+
+def _kinds(hint: Any, names: Mapping[str, Any], seen: set[int]) -> Iterator[Any]:
+    """The classes that a hint names, wherever in it; those that an alias, a NewType or a type variable stands for."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    named = origin or hint
+    if origin is Annotated:
+        parts = parts[:1]
+    elif isinstance(hint, TypeVar):
+        parts = (*hint.__constraints__, *filter(None, (hint.__bound__, default_of(hint, None))))
+    elif hasattr(hint, "__supertype__"):  # a NewType
+        parts = (hint.__supertype__,)
+    elif hasattr(named, "__value__"):  # the alias of a type statement
+        parts += () if id(named) in seen else (meaning(hint, names),)
+        seen.add(id(named))
+    elif isinstance(hint, typing.ForwardRef):
+        raise NameError(f"{hint.__forward_arg__!r} is not looked up there")
+    elif origin not in _WRAPPERS:
+        yield named
+    for part in parts:
+        yield from _kinds(part, names, seen)
 
 
 def _told(

@@ -21,7 +21,7 @@ from loopmachine.tools.compiling import LIMITS, Compiler, compiled
 from loopmachine.tools.makers import Alias, Duration, Forms, Model, Record, Tested, Values, unlimited
 from loopmachine.tools.modelling import branches, closed, described, renamed
 from loopmachine.tools.nodes import Node, accepts
-from loopmachine.tools.notes import NoSchema
+from loopmachine.tools.notes import NoSchema, refused
 from loopmachine.tools.shapes import Shapes, as_set, bare, holds, plain, within
 from loopmachine.tools.standins import StandIn
 from loopmachine.tools.texts import parsed, written
@@ -91,7 +91,7 @@ class Types:
         except NoSchema:
             raise
         except Exception as error:
-            raise NoSchema(str(error)) from error
+            raise refused(error) from error
 
     def schema(self, shape: Any) -> Schema:
         """The schema of a shape. Raises NoSchema."""
@@ -100,7 +100,7 @@ class Types:
         except NoSchema:
             raise
         except Exception as error:
-            raise NoSchema(str(error)) from error
+            raise refused(error) from error
 
     def told(self, shape: Any, text: str, default: Any) -> Schema:
         """What a model is told of a parameter or field: a text, unless the hint has one; a default, if it fits."""
