@@ -241,8 +241,7 @@ def _replies(world: World, at: float, step: int, old: str | None) -> Iterator[Ev
         {"text": " ", "stop": "stop"},
         {"fault": "calls[0].name: it is blank", "text": "" if first else "so", "calls": some},
         {"text": "no", "stop": "refusal", "calls": some if first else ()},
-        {"text": "cut", "stop": "length", "calls": some},
-        {"text": "cut", "stop": "max_tokens"},
+        {"text": "cut", "stop": "length" if first else "max_tokens", "calls": some if first else ()},
     ]
     for kinds in world.batches:
         turns.append({"calls": tuple(call(kind, f"s{step}p{place}", step, place) for place, kind in enumerate(kinds))})
@@ -270,12 +269,12 @@ def _ends(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
         yield CallReturned(broke, at=at)
         for outcome in () if world.policy.max_identical_turns else _OTHERS[one.place % 2]:
             yield CallReturned(CallResult.of(one, outcome, "it broke"), at=at)
-        if world.policy.max_identical_turns:
+        if world.policy.max_identical_turns == 1 and one.place == 0:  # or it would take too long
             yield CallReturned(CallResult.of(one, "ok", "other"), at=at)
         yield CallLost(one.step, one.place, at=at)
         for place, usage in enumerate(world.usages if len(world.usages) > 1 else ()):  # of a sub-run: told or not
             yield CallReturned(broke if place % 2 else done, Usage() if usage is None else usage, at=at)
-        if len(world.usages) > 1:
+        if len(world.usages) > 1 and not world.policy.max_identical_turns:
             yield CallLost(one.step, one.place, world.usages[-1], at=at)
 
 
