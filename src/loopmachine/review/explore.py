@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from typing import Any
@@ -113,6 +113,7 @@ class Walk:
     #: The promises that a move can break, by whether it leads to a new rest and what it has to do with.
     _breakable: dict[tuple[bool, ...], list[Promise]] = attrs.field(init=False)
     _stock: Stock = attrs.field(init=False)
+    _told: Callable[[dict[str, Any]], tuple[Any, ...]] = attrs.field(init=False)  #: what promises know of an account
     _seen: set[tuple[Any, ...]] = attrs.field(factory=set)
     _todo: deque[Place] = attrs.field(factory=deque)
     _chance: random.Random = attrs.field(factory=lambda: random.Random(0))
@@ -123,6 +124,7 @@ class Walk:
         self.orders = Orders(self.definition)
         self._circles = Circles(self.definition)
         self._stock = Stock(self.definition)
+        self._told = told(self.world.policy)
 
     @property
     def rows(self) -> set[str]:
@@ -165,14 +167,16 @@ class Walk:
             start = start.but(log=Latest())
         answers = left(definition.states[start.state], start)
         known = Account.of(start)
-        return Place(start, known, answers, outstanding(definition, start), (self.world.key(start), told(known)))
+        key = self.world.key(start), self._told(vars(known))
+        return Place(start, known, answers, outstanding(definition, start), key)
 
     def _leave(self, place: Place) -> None:
         """Tell the machine everything that can happen at this rest."""
-        definition, key_of, seen = self.definition, self.world.key, self._seen
+        definition, key_of, told_of, seen = self.definition, self.world.key, self._told, self._seen
         take, before, asked = engine(definition).take, place.snapshot, place.asked
-        if not all(type(request) in ANSWERS for request in asked):
-            self.unanswered.add(before.state)
+        for request in asked:
+            if type(request) not in ANSWERS:
+                self.unanswered.add(before.state)
         for event in self.world.events(before, asked, definition.accepts(before.state)):
             try:
                 after, asking = take(before, event, asked)
@@ -182,7 +186,7 @@ class Walk:
             except BaseException as error:  # a SystemExit, too: it would end the command as if all were well
                 self._break("I8", _refused(error), place, event)
                 return
-            rows, key = after.log.latest, (key_of(after), told(move.told))
+            rows, key = after.log.latest, (key_of(after), told_of(move.told.__dict__))
             new = key not in seen
             found = self._check(move, rows, new)
             if found is not None:

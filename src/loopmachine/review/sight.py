@@ -11,14 +11,22 @@ import attrs
 
 from loopmachine import rules
 from loopmachine.history import History
-from loopmachine.limits import Budget
+from loopmachine.limits import Budget, Policy
 from loopmachine.records import Flight, Snapshot
-from loopmachine.review.account import Account
 
 #: The numbers of a snapshot: those that the future sees as they are, and those that it sees as far as a limit is.
 _AS_THEY_ARE: Constant = ("state", "steps", "retries", "repairs", "wrapping", "cancelled", "tool_calls")
 _LIMITED: Constant = ("calls", "clock", "since", "not_before", "cost_usd", "tokens", "unpriced", "unmetered")
 _NUMBERS: Constant = itemgetter(*_AS_THEY_ARE, *_LIMITED)
+
+
+#: What an account of the events may know that the snapshot of a wrong machine does not.
+_TOLD: Constant = ("wrapping", "failures", "flawed", "cancelled", "truncated", "by_tool")
+
+
+def told(policy: Policy) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """What the promises know of a rest besides its snapshot, from the fields of an account."""
+    return itemgetter(*_TOLD) if policy.max_identical_turns is None else itemgetter(*_TOLD, "alike")
 
 
 @attrs.define(eq=False)
@@ -100,13 +108,3 @@ class Sight:
 def _brought(flight: Flight) -> tuple[str, str] | None:
     result = flight.result
     return None if result is None else (result.outcome, result.content)
-
-
-#: What an account of the events may know that a snapshot of a wrong machine does not.
-_TOLD: Constant = itemgetter("wrapping", "failures", "flawed", "cancelled", "truncated", "by_tool")
-
-
-def told(account: Account) -> tuple[Any, ...]:
-    """What the promises know of a rest besides its snapshot: two in which that differs are two."""
-    alike = account.alike if account.policy.max_identical_turns is not None else None
-    return alike, *_TOLD(account.__dict__)
