@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,7 +72,7 @@ def test_a_row_that_small_worlds_do_not_reach_is_one_of_the_definition(capsys: p
     assert main(["verify", "--out-of-reach", "nowhere/1"]) == 2
     said = "loopmachine: --out-of-reach: the definition has no row nowhere/1; a row is named state/number\n"
     assert capsys.readouterr().err == said
-    main(["verify", "--minutes", "0.001", "--out-of-reach", "dispatching/3", "--out-of-reach", "dispatching/4"])
+    main(["verify", "--minutes", "1e-9", "--out-of-reach", "dispatching/3", "--out-of-reach", "dispatching/4"])
     untaken = capsys.readouterr().out.partition("not taken before it was cut")[2].split()
     assert [f"dispatching/{number}" in untaken for number in (3, 4, 5)] == [False, False, True]
 
@@ -203,31 +204,32 @@ WAITS = State("grün", "Gehe.", lambda snapshot: ())
 NAMES = SimpleNamespace(grün=Definition("grün", {WAITS: [Row(Go, "ende")], State("ende", "Halt.", final="fault"): []}))
 
 
-def written(errors: str, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> bytes:
+def written(errors: str, command: list[str]) -> bytes:
     """What a command prints where only ASCII can be, and what can't be encoded is dealt with so."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=errors)
-    monkeypatch.setattr(sys, "stdout", out)
-    assert main(command) == 0
+    with redirect_stdout(out):
+        assert main(command) == 0
     return out.buffer.getvalue()
 
 
 @pytest.mark.parametrize("command", [["diagram", "--format", "table"], ["verify"]], ids=" ".join)
-def test_what_the_encoding_lacks_is_printed_as_escapes(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_encoding_lacks_is_printed_as_escapes(command: list[str]) -> None:
     """Whether it would raise or is only for names of files; what somebody chose instead is left to them."""
     told = {
-        errors: written(errors, monkeypatch, [*command, f"{__name__}:NAMES.grün"])
+        errors: written(errors, [*command, f"{__name__}:NAMES.grün"])
         for errors in ("strict", "surrogateescape", "backslashreplace", "replace")
     }
     said = [rb"gr\xfcn" in text for text in told.values()]
     assert (said, b"gr?n" in told["replace"]) == ([True, True, True, False], True)
 
 
-def test_a_stream_of_another_kind_is_printed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_of_another_kind_is_printed_to() -> None:
     """As it is: one that encodes nothing, and one that encodes and can't be told how."""
     drawn, text, data = picture(SMALL, "table"), io.StringIO(), io.BytesIO()
-    for out in (text, codecs.getwriter("utf-8")(data)):
-        monkeypatch.setattr(sys, "stdout", out)
-        assert main(["diagram", OWN, "--format", "table"]) == 0
+    streams: list[Any] = [text, codecs.getwriter("utf-8")(data)]
+    for out in streams:
+        with redirect_stdout(out):
+            assert main(["diagram", OWN, "--format", "table"]) == 0
     assert (text.getvalue(), data.getvalue()) == (drawn.decode(), drawn)
 
 
@@ -271,13 +273,20 @@ def test_a_verification_that_is_interrupted_at_once_found_nothing(capsys: pytest
     assert (told.out.splitlines()[-1], told.err) == ("FAILED: nothing was explored", "")
 
 
-def test_any_command_that_is_interrupted_ends_without_a_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+class Slow:
+    """Where a definition is that somebody does not wait for."""
+
+    @property
+    def loop(self) -> Definition:
+        raise KeyboardInterrupt
+
+
+SLOW = Slow()
+
+
+def test_any_command_that_is_interrupted_ends_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     """While a definition is loaded, say."""
-    (tmp_path / "slow.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert main(["diagram", "slow:LOOP"]) == INTERRUPTED
+    assert main(["diagram", f"{__name__}:SLOW.loop"]) == INTERRUPTED
     assert capsys.readouterr() == ("", "")
 
 

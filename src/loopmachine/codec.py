@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from reprlib import Repr
 from types import MappingProxyType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -199,6 +199,7 @@ def misfits(value: Any, hint: Any, path: str = "") -> Iterator[tuple[str, str]]:
 # --- events ---------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=16)
 def own_events(definition: Definition) -> Kinds:
     """The events that the rows of a definition name and this library does not have.
 

@@ -158,12 +158,11 @@ class Usage:
         if cost is not None:
             cost = min(cost, sys.float_info.max)  # finite numbers may have no finite sum
         models = {part.model for part in parts}
-        return cls(
-            **tokens,
-            cost_usd=cost,
-            model=models.pop() if len(models) == 1 else "",
-            unpriced=_unknown([(part.cost_usd, part.unpriced) for part in parts]),
-            unmetered=_unknown([(part.tokens, part.unmetered) for part in parts]),
+        known = cls(**tokens, cost_usd=cost, model=models.pop() if len(models) == 1 else "")
+        return attrs.evolve(
+            known,
+            unpriced=0 if cost is None else _missing([(part.cost_usd, part.unpriced) for part in parts]),
+            unmetered=0 if known.tokens is None else _missing([(part.tokens, part.unmetered) for part in parts]),
         )
 
 
@@ -173,10 +172,9 @@ def _sum(amounts: list[Any], start: float) -> Any:
     return sum(known, start) if known or not amounts else None
 
 
-def _unknown(amounts: list[tuple[float | None, int]]) -> int:
-    """How many are not known beside those that are, each with how many are not in it; none where none is known."""
-    known = [more for amount, more in amounts if amount is not None]
-    return len(amounts) - len(known) + sum(known) if known else 0
+def _missing(amounts: list[tuple[float | None, int]]) -> int:
+    """How many parts are not in a sum, each amount given with how many are not in it."""
+    return sum(1 if amount is None else more for amount, more in amounts)
 
 
 @attrs.frozen(kw_only=True)

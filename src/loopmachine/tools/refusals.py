@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import UnionType
+from types import GenericAlias, UnionType
 from typing import Annotated, Any, Union
 from typing import Final as Constant
 
@@ -29,7 +29,7 @@ class Name(Struct, frozen=True):
 
     def read(self, value: Any, look: Examination) -> Any:
         """What the name is read as."""
-        return convert({value: None}, dict[self.shape, None], look)  # type: ignore[name-defined]  # a type made at run time
+        return convert({value: None}, GenericAlias(dict, (self.shape, None)), look)
 
 
 def refusal(error: Exception) -> str:
