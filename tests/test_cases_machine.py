@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from loopmachine import TOOL_LOOP, Budget, Definition, Loop, Row, advance, run, run_async, tool
@@ -23,6 +24,7 @@ from loopmachine.events import CancelPolled, CancelRequested, Event, ModelReplie
 from loopmachine.machine import engine, live
 from loopmachine.records import Call, Snapshot
 from loopmachine.requests import AskModel, PollCancel
+from loopmachine.review.verify import verify
 from tests.drivers import (
     ASYNC_TASKS,
     DONE,
@@ -364,6 +366,7 @@ def test_F05_runs_are_freed() -> None:
     """Of 10,000 runs, finished, cancelled or left half way, nothing is left, and what the modules keep is the same."""
     stage = Stage(THREADS)
     tools = stage.tools()
+    assert live(TOOL_LOOP)  # the machine of the table itself stays, and is made now if no test before this one ran it
     gc.collect()
     before = alive()
     last: list[weakref.ref[Any]] = []
@@ -410,6 +413,20 @@ def test_F05_definitions_of_ones_own_are_freed() -> None:
     left = played()
     gc.collect()
     assert [one() for one in left] == [None, None, None]
+
+
+def test_F05_definitions_that_were_verified_are_freed() -> None:
+    """What the promises found out of a table, once for all its moves, is not kept longer than the table."""
+
+    def verified() -> weakref.ref[Any]:
+        first = TOOL_LOOP.row("checking_cancel/1")
+        definition = TOOL_LOOP.with_row("checking_cancel", attrs.evolve(first, first_because="told twice"), at=1)
+        assert verify(definition, advances=500).advances
+        return weakref.ref(definition)
+
+    left = verified()
+    gc.collect()
+    assert left() is None
 
 
 # --- F07 --------------------------------------------------------------------------------------------------

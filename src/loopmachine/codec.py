@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from reprlib import Repr
 from types import MappingProxyType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -13,7 +13,7 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine import events, limits, records
-from loopmachine.definition import Definition
+from loopmachine.definition import Definition, once_each
 from loopmachine.frozen import freeze, thaw
 from loopmachine.history import EventLog, History, Ids
 
@@ -199,7 +199,7 @@ def misfits(value: Any, hint: Any, path: str = "") -> Iterator[tuple[str, str]]:
 # --- events ---------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=16)
+@once_each
 def own_events(definition: Definition) -> Kinds:
     """The events that the rows of a definition name and this library does not have.
 

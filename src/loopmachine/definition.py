@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -14,6 +16,7 @@ from loopmachine.functions import function_faults, takes
 Guard = Callable[[Any, Any], bool]  #: a named pure predicate of (snapshot, event)
 Update = Callable[[Any, Any], Any]  #: a named pure function of (snapshot, event) -> snapshot
 Asks = Callable[[Any], tuple[Any, ...]]  #: the outstanding requests of a snapshot
+Found = TypeVar("Found")
 FINAL_KINDS = ("answered", "limit", "fault")
 AUTO = "auto"  #: the name of the event on which auto states move on
 
@@ -158,6 +161,18 @@ class Definition:
         return attrs.evolve(
             self, table={**self.table, state: rows}, hear=hears, unreached=(*self.unreached, state.name)
         )
+
+
+def once_each(find: Callable[[Definition], Found]) -> Callable[[Definition], Found]:
+    """``find``, asked once for each definition. What it found goes when the definition goes, and must not hold it."""
+    known: WeakKeyDictionary[Definition, Found] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(definition: Definition) -> Found:
+        kept = known.get(definition)
+        return known.setdefault(definition, find(definition)) if kept is None else kept
+
+    return found
 
 
 def _accepted(rows: Iterable[Row]) -> tuple[str, ...]:

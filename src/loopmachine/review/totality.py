@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.definition import Definition
+from loopmachine.definition import Definition, once_each
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import (
     ApprovalGiven,
@@ -88,7 +87,7 @@ def _unsound(move: Move, led: Led) -> str | None:
     return None
 
 
-@lru_cache(maxsize=16)
+@once_each
 def _sound(definition: Definition) -> set[Led]:
     """What was found sound once. That hangs on the table only: once will do."""
     return set()
