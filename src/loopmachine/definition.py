@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -98,6 +97,7 @@ class Definition:
     hear: Mapping[str | type[Any], Update] = attrs.field(default={}, converter=_frozen_map, kw_only=True)
     unreached: tuple[str, ...] = attrs.field(default=(), kw_only=True, repr=False)  #: states that wait for a row
     engine: Any = attrs.field(default=None, init=False, repr=False)  #: what runs it, once something did
+    found: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)  #: what was found out of it, by what did
     states: Mapping[str, State] = attrs.field(init=False, repr=False)
     _by_id: Mapping[str, Row] = attrs.field(init=False, repr=False)
     _accepts: Mapping[str, tuple[str, ...]] = attrs.field(init=False, repr=False)
@@ -164,13 +164,12 @@ class Definition:
 
 
 def once_each(find: Callable[[Definition], Found]) -> Callable[[Definition], Found]:
-    """``find``, asked once for each definition. What it found goes when the definition goes, and must not hold it."""
-    known: WeakKeyDictionary[Definition, Found] = WeakKeyDictionary()
+    """``find``, asked once for each definition. What it found goes when the definition goes."""
 
     @wraps(find)
     def found(definition: Definition) -> Found:
-        kept = known.get(definition)
-        return known.setdefault(definition, find(definition)) if kept is None else kept
+        kept: Found | None = definition.found.get(find)
+        return definition.found.setdefault(find, find(definition)) if kept is None else kept
 
     return found
 
