@@ -50,6 +50,17 @@ def test_a_context_made_by_hand_needs_nothing() -> None:
     )
 
 
+def test_the_cancel_of_a_context_is_a_token() -> None:
+    """A plain callable given by hand is asked by one, so that a tool may wait for it; what can't be called is none."""
+    told: list[bool] = []
+    by_hand = Context(cancel=lambda: bool(told))
+    waited = [by_hand.cancel.wait(0.0), by_hand.cancel.cancelled]
+    told.append(True)
+    with pytest.raises(TypeError, match="Context: cancel must be a CancelToken or callable, not 3"):
+        Context(cancel=3)  # type: ignore[arg-type]
+    assert (waited, by_hand.cancel.wait(0.0), Context().cancel.wait(0.0)) == ([False, False], True, False)
+
+
 def test_progress_is_passed_on() -> None:
     """Progress reaches who asked for it, with its total and text."""
     heard: list[tuple[object, ...]] = []

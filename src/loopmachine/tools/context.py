@@ -179,6 +179,15 @@ class CallToken(CancelToken):
         return CallToken(self._run, *self._more)
 
 
+def as_token(cancel: Callable[[], bool]) -> CancelToken:
+    """The token that comes with a cancel, whatever that is. TypeError for what can't be called."""
+    if isinstance(cancel, CancelToken):
+        return cancel
+    if not callable(cancel):
+        raise TypeError(f"Context: cancel must be a CancelToken or callable, not {cancel!r}")
+    return CallToken(cancel)
+
+
 @attrs.frozen
 class Context:
     """What the host tells a tool: a parameter annotated ``Context`` gets it, and the model never sees it.
@@ -189,9 +198,9 @@ class Context:
     data: Any = None  #: the caller's own object, given as ``run(context=...)``
     call: Call = Call("", "")  #: what the model asked for
     calls: int = 0  #: how many calls the run has admitted so far, those of this turn included
-    #: Whether to stop: a CancelToken of this call's own. It comes with the run's cancel, whatever that is, at the
-    #: deadline, at the tool's timeout, and when an exception (a KeyboardInterrupt, a cancelled task) leaves the run.
-    cancel: Callable[[], bool] = never
+    #: Whether to stop: a token of this call's own. It comes with the run's cancel, whatever that is, at the deadline, at
+    #: the tool's timeout, and when an exception (a KeyboardInterrupt, a cancelled task) leaves the run.
+    cancel: CancelToken = attrs.field(factory=CancelToken, converter=as_token)
     deadline: float | None = None  #: when the time of the run or of this call is spent, on ``clock``
     timeout: float | None = None  #: the seconds that its tool gives the call
     clock: Callable[[], float] = time.monotonic  #: that of the run; step by step, from the latest ``at`` on
