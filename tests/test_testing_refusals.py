@@ -15,6 +15,7 @@ from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, W
 from tests.refusals import MESSAGES, TOOL, body_of, refusal
 from tests.test_testing_model import look
 from tests.test_testing_server import ASKS, ask
+from tests.test_wire_base import deep
 from tests.test_wire_requests import SPOILED, valid
 
 Body = dict[str, Any]
@@ -369,6 +370,18 @@ def test_a_request_that_is_refused_takes_no_reply(wire: Wire) -> None:
     assert (first.status, second.status) == (400, 200)
     sentence = f"{MESSAGES[wire]}: it is empty"
     assert (first.json["error"]["message"], server.refused) == (sentence, [sentence])
+
+
+@every_wire
+@pytest.mark.parametrize("levels", [99, 100, 600])
+def test_a_request_that_nests_deep_is_answered(wire: Wire, levels: int) -> None:
+    """Google refuses a content of more than 100 levels, with a sentence; none of them breaks the server."""
+    messages = valid(wire)
+    messages[0]["odd"] = deep(levels)
+    too_deep = ["contents[0]: lists and objects nest deeper than 100 levels"] if wire is GEMINI and levels > 99 else []
+    with wire_server("It.") as server:
+        answer = ask(server, wire, **body_of(wire, messages))
+    assert (answer.status, server.refused) == (400 if too_deep else 200, too_deep)
 
 
 NONSENSE: list[Any] = [None, 5, "x", [], [5], [None], {}, [{}], [[]], {"x": []}]

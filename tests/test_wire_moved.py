@@ -560,6 +560,37 @@ def test_what_is_left_out_of_what_a_user_said_is_told(message: Any, kept: Any) -
     assert {wire.name: warnings_of(wire, history) for wire in WIRES.values()} == expected
 
 
+SOURCE = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
+INLINE = {"mimeType": "image/png", "data": "iVBO"}
+KEPT_FOR_LATER = {"cache_control": {"type": "ephemeral"}}
+#: A part of what a user said as another wire has it whole, and as it says more than its text or image.
+MORE_OF_A_PART: list[tuple[Wire, Any, Any]] = [
+    (ANTHROPIC, {"type": "text", "text": "So:", "citations": None}, {"type": "text", "text": "So:"} | KEPT_FOR_LATER),
+    (ANTHROPIC, {"type": "image", "source": SOURCE}, {"type": "image", "source": SOURCE} | KEPT_FOR_LATER),
+    (OPENAI_CHAT, TEXT_PART, TEXT_PART | KEPT_FOR_LATER),
+    (OPENAI_CHAT, IMAGE_PART, {"type": "image_url", "image_url": {"url": PNG, "detail": "high"}}),
+    (OPENAI_RESPONSES, {"type": "input_text", "text": "So:"}, {"type": "input_text", "text": "So:", "odd": 1}),
+    (
+        OPENAI_RESPONSES,
+        {"type": "input_image", "image_url": PNG},
+        {"type": "input_image", "image_url": PNG, "detail": "high"},
+    ),
+    (GEMINI, {"text": "So:"}, {"text": "So:", "thoughtSignature": "Co+/"}),
+    (GEMINI, {"inlineData": INLINE}, {"inlineData": INLINE | {"displayName": "a.png"}}),
+]
+
+
+@pytest.mark.parametrize(("source", "plain", "more"), MORE_OF_A_PART, ids=str)
+def test_whatever_is_left_out_of_a_part_of_what_a_user_said_is_told(source: Wire, plain: Any, more: Any) -> None:
+    """Over every wire but its own that takes the part; a field that says nothing is no more."""
+    field = "parts" if source is GEMINI else "content"
+    first, second = (source.history([{"role": "user", field: [one, plain]}])[0] for one in (plain, more))
+    takes = [one for one in WIRES.values() if warnings_of(one, first) == []]
+    told = {wire.name: warnings_of(wire, second) for wire in takes}
+    assert set(takes) >= {ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, GEMINI}
+    assert told == {wire.name: [] if wire is source else [left_out(source, wire)] for wire in takes}
+
+
 def test_a_payload_of_no_known_shape_is_left_out() -> None:
     """One that was made by hand, or that holds nothing: of what a user said it is told, for who knows what it was."""
     for payload in ("5", "not json", "{}", '{"content": 5}', '{"content": "x", "odd": 1}'):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from loopmachine import Budget, Policy, run, tool
 from loopmachine.frozen import json_object
 from loopmachine.history import History
-from loopmachine.records import CallResult, Exchange, UserMessage
+from loopmachine.records import CallResult, Exchange, Final, Turn, UserMessage
 from loopmachine.wire import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, PLAIN, WIRES, Wire
-from loopmachine.wire.base import LEFT_OUT
+from loopmachine.wire.base import LEFT_OUT, NOT_ASKED
 from tests.refusals import refused
 from tests.test_wire_base import REPLIES, every_wire
 
@@ -255,3 +255,38 @@ def test_a_history_that_begins_with_the_models_turn_is_sent_as_the_provider_take
     begins = [FIRST[wire]] if wire in FIRST else []
     sent = [message for entry in cut.entries for message in wire.entry(entry)]
     assert (wire.encode(cut).messages, seen, refused(wire, seen[0])) == ([*begins, *sent], [[*begins, *sent]], "")
+
+
+#: What stands between an answer and the calls that follow it.
+BETWEEN: dict[Wire, Any] = {GEMINI: {"role": "user", "parts": [{"text": NOT_ASKED}]}}
+
+
+@every_wire
+def test_calls_that_follow_an_answer_are_sent_as_the_provider_takes_them(wire: Wire) -> None:
+    """Where calls have to follow the user, something stands between, in a whole history and in a run on no prompt."""
+    first = run(lambda messages: REPLIES[wire]("I will.", 0, None), "go", wire=wire).history
+    seen: list[Any] = []
+
+    def model(messages: Any, tools: Any) -> Any:
+        seen.append(list(messages))
+        return REPLIES[wire](*[("", 1, "c1"), ("Done.", 0, None)][len(seen) - 1])
+
+    history = run(model, history=first, tools=[add], wire=wire).history
+    begins, asks, ends = (
+        [message for entry in history.entries[one] for message in wire.entry(entry)]
+        for one in (slice(2), slice(2, 3), slice(3, 4))
+    )
+    whole = [*begins, *([BETWEEN[wire]] if wire in BETWEEN else []), *asks]
+    assert (seen, wire.encode(history).messages, refused(wire, whole)) == ([begins, whole], [*whole, *ends], "")
+
+
+@pytest.mark.parametrize("source", [ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES], ids=repr)
+def test_a_turn_handed_in_as_two_messages_goes_over_every_wire(source: Wire) -> None:
+    """Text, and its call in a message of its own: two entries, of which no server refuses the second."""
+    asked = source.decode(REPLIES[source]("", 1, "c1"))
+    exchange = Exchange(asked, (CallResult.of(asked.calls[0], "ok", "1"),))
+    said = History([UserMessage("go"), Final(Turn("I will.")), exchange])
+    handed, _ = source.history(source.encode(said).messages)
+    assert {wire.name: refused(wire, wire.encode(handed).messages) for wire in WIRES.values()} == dict.fromkeys(
+        WIRES, ""
+    )

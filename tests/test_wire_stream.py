@@ -498,7 +498,7 @@ def test_the_words_for_what_is_no_chunk() -> None:
     ]
     assert said == [
         "stream_malformed: a chunk can't be read: chunk: it must be a mapping or an SDK's object, not int",
-        "stream_malformed: a chunk can't be read: TypeError: 'int' object is not iterable",
+        "stream_malformed: a chunk can't be read: choices: it must be a list of choices, not int",
         "stream_malformed: a chunk can't be read: RuntimeError: no",
     ]
 
@@ -528,6 +528,67 @@ def test_a_chunk_that_is_nested_deep(wire: Wire, depth: int) -> None:
         odd = [begins(0, type="text", text="x", odd=deep(depth)), STOP_EVENT]
     outcome = feed(wire.stream(), odd).outcome
     assert outcome in [("final", "x", []), ("malformed", "", []), ("malformed", "x", []), ("stream_malformed", True)]
+
+
+def candidate(content: Any) -> dict[str, Any]:
+    """A chunk of Gemini's with this content."""
+    return {"candidates": [{"content": content}]}
+
+
+def thought(told: Any) -> dict[str, Any]:
+    """A chunk of chat with a part that holds this thought."""
+    return chat(content=[{"type": "thinking", "thinking": told}])
+
+
+NO_PARTS = {"type": "response.output_item.added", "item": {"type": "message", "id": "m", "content": "x"}}
+TEXT_OF_A_PART = {"type": "response.output_text.delta", "item_id": "m", "content_index": 0, "delta": "x"}
+#: Chunks of which the last has the wrong shape, and what is said: the field first.
+MISSHAPEN: list[tuple[Wire, Any, str]] = [
+    (ANTHROPIC, {"type": "message_start", "message": None}, "message: it must be an object, not null"),
+    (ANTHROPIC, {"type": "content_block_start", "index": 0}, "content_block: it must be an object, not null"),
+    (ANTHROPIC, begins([]), "index: it must be a number, not list"),  # type: ignore[arg-type]  # on purpose
+    (ANTHROPIC, adds(7, "text_delta", text="x"), "index: no block began at 7"),
+    (ANTHROPIC, begins(0, type="text") | {"type": "content_block_delta"}, "index: no block began at 0"),
+    (ANTHROPIC, [OPEN_CALL, adds(0, "x") | {"delta": 5}], "delta: it must be an object, not int"),
+    (ANTHROPIC, {"type": "message_delta", "delta": "x"}, "delta: it must be an object, not str"),
+    (OPENAI_CHAT, {"choices": 5}, "choices: it must be a list of choices, not int"),
+    (OPENAI_CHAT, {"choices": [None]}, "choices[0]: it must be a choice, an object, not null"),
+    (OPENAI_CHAT, {"choices": [{"delta": "x"}]}, "delta: it must be an object, not str"),
+    (OPENAI_CHAT, chat(tool_calls=5), "tool_calls: it must be a list of tool calls, not int"),
+    (OPENAI_CHAT, chat(tool_calls=[5]), "tool_calls[0]: it must be a tool call, an object, not int"),
+    (OPENAI_CHAT, chat(tool_calls=[{"function": 5}]), "function: it must be an object, not int"),
+    (OPENAI_CHAT, chat(tool_calls=[{"custom": 5}]), "custom: it must be an object, not int"),
+    (OPENAI_CHAT, chat(content=["x"]), "content[0]: it must be a part, an object, not str"),
+    (OPENAI_CHAT, thought(["x"]), "thinking[0]: it must be a part, an object, not str"),
+    (OPENAI_CHAT, thought([{}]), "thinking.text: it is missing"),
+    (OPENAI_RESPONSES, {"type": "response.completed"}, "response: it must be an object, not null"),
+    (OPENAI_RESPONSES, {"type": "response.failed", "response": 5}, "response: it must be an object, not int"),
+    (OPENAI_RESPONSES, {"type": "response.output_item.added"}, "item: it must be an object, not null"),
+    (OPENAI_RESPONSES, {"type": "response.output_item.done", "item": 5}, "item: it must be an object, not int"),
+    (
+        OPENAI_RESPONSES,
+        {"type": "response.completed", "response": {"output": 5}},
+        "output: it must be a list of response items, not int",
+    ),
+    (OPENAI_RESPONSES, [NO_PARTS, TEXT_OF_A_PART], "content: it must be a list of parts, not str"),
+    (GEMINI, {"candidates": 5}, "candidates: it must be a list of candidates, not int"),
+    (GEMINI, candidate(5), "content: it must be an object, not int"),
+    (GEMINI, candidate({"parts": 5}), "content.parts: it must be a list of parts, not int"),
+    (GEMINI, candidate({"parts": [{"functionCall": 5}]}), "functionCall: it must be an object, not int"),
+    (
+        GEMINI,
+        candidate({"parts": [{"functionCall": {"name": "f", "partialArgs": 5}}]}),
+        "partialArgs: it must be a list of pieces, not int",
+    ),
+    (GEMINI, candidate({"odd": deep(99)}), "content: lists and objects nest deeper than 100 levels"),
+]
+
+
+@pytest.mark.parametrize(("wire", "chunk", "says"), MISSHAPEN, ids=str)
+def test_the_words_for_a_chunk_of_the_wrong_shape(wire: Wire, chunk: Any, says: str) -> None:
+    """They begin with the field, and are none of Python's own."""
+    chunks = chunk if isinstance(chunk, list) else [chunk]
+    assert str(feed(wire.stream(), chunks).error) == f"stream_malformed: a chunk can't be read: {says}"
 
 
 @every_wire

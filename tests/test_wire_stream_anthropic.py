@@ -187,6 +187,34 @@ def test_blocks_are_found_by_their_index() -> None:
     assert [asked(turn(*events)) for events in (mixed, same, nowhere)] == [expected] * 3
 
 
+#: Indexes of three blocks as they begin, with the order in which these stand.
+INDEXES: list[tuple[list[Any], str]] = [
+    ([0, 1, 2], "abc"),
+    ([2, 0, 1], "bca"),
+    ([10, 9, 2], "cba"),
+    ([2, 0, 0], "abc"),
+    ([1, 1, 1], "abc"),
+    ([2, 1, None], "abc"),
+    (["2", "1", "0"], "abc"),
+]
+
+
+@pytest.mark.parametrize(("indexes", "order"), INDEXES, ids=str)
+def test_blocks_stand_in_the_order_of_their_indexes(indexes: list[Any], order: str) -> None:
+    """Text and calls, however they come; where a server gives an index twice or none, as they began."""
+    kinds: list[dict[str, Any]] = [
+        {"type": "text", "text": "So"},
+        {"type": "tool_use", "id": "b", "name": "f", "input": {"n": 1}},
+        {"type": "tool_use", "id": "c", "name": "g", "input": {"n": 2}},
+    ]
+    made = turn(*(begins(index, **block) for index, block in zip(indexes, kinds, strict=True)))
+    named = dict(zip("abc", kinds, strict=True))
+    assert (made.payload, asked(made)) == (
+        [named[one] for one in order],
+        [(one, named[one]["name"], json.dumps(named[one]["input"]).replace(" ", "")) for one in order if one != "a"],
+    )
+
+
 WRONG: dict[str, dict[str, Any]] = {
     "a piece of no block": adds(5, "text_delta", text="x"),
     "an index that is no key": adds([], "text_delta", text="x"),  # type: ignore[arg-type]  # on purpose

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopmachine.frozen import json_object
 from loopmachine.testing.pairing import unpaired
-from loopmachine.wire.fields import Names, Unreadable, kind_of, listed, string
+from loopmachine.wire.fields import Names, Unreadable, an_object, listed, string
 
 
 def forbid(wrong: object, field: str, says: str) -> None:
@@ -21,13 +21,6 @@ def some(value: object, field: str, what: str) -> list[dict[str, Any]]:
     items = listed(value, field, what)
     forbid(not items, field, "it is empty")
     return items
-
-
-def an_object(value: object, field: str) -> dict[str, Any]:
-    """An object."""
-    if isinstance(value, dict):
-        return value
-    raise Unreadable(f"{field}: it must be an object, not {kind_of(value)}")
 
 
 def json_text(value: object, field: str) -> None:

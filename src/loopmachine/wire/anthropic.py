@@ -97,7 +97,8 @@ class Anthropic(ProviderWire):
         whole = message if isinstance(message["content"], str) else message | {"content": blocks}
         return heard(whole, text, self._heard(text), self.name)
 
-    def _block(self, block: Block) -> Block:
+    @staticmethod
+    def _block(block: Block) -> Block:
         return _block(block)
 
     def _replayed(self, payload: list[Block], turn: Turn) -> list[dict[str, Any]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from reprlib import repr as shown
 from typing import Any
 
 from loopmachine.frozen import json_object
-from loopmachine.wire.fields import arguments, optional, string
+from loopmachine.wire.fields import Unreadable, an_object, arguments, kind_of, optional, string
 from loopmachine.wire.framing import Chunk
 from loopmachine.wire.stream import Accumulator, Decode, Delta
 
@@ -14,6 +15,7 @@ from loopmachine.wire.stream import Accumulator, Decode, Delta
 class AnthropicStream(Accumulator):
     """Takes the events of one message. Only ``message_stop`` is its end: a stop reason comes before that.
 
+    Blocks stand in the order of their indexes; where a server gives one twice, or none, in that in which they began.
     The input of a ``tool_use`` block is the text that the model wrote, since it may be no JSON.
     """
 
@@ -30,13 +32,13 @@ class AnthropicStream(Accumulator):
             case "message":
                 return self._take_whole(chunk)
             case "message_start":
-                self._tell(chunk["message"])
+                self._tell(an_object(chunk.get("message"), "message"))
             case "content_block_start":
-                return self._begin(chunk.get("index"), chunk["content_block"])
+                return self._begin(_index(chunk), an_object(chunk.get("content_block"), "content_block"))
             case "content_block_delta":
-                return self._open[chunk.get("index")].take(chunk["delta"])
+                return self._begun(_index(chunk)).take(an_object(chunk.get("delta"), "delta"))
             case "message_delta":
-                self._tell({**chunk["delta"], "usage": chunk.get("usage")})
+                self._tell({**an_object(chunk.get("delta"), "delta"), "usage": chunk.get("usage")})
             case "message_stop":
                 self._ended = True
         return ()
@@ -55,11 +57,26 @@ class AnthropicStream(Accumulator):
         self._calls += block.is_call
         return block.begin()
 
+    def _begun(self, index: Any) -> _Block:
+        if index not in self._open:
+            raise Unreadable(f"index: no block began at {shown(index)}")
+        return self._open[index]
+
     def _body(self) -> Chunk | None:
         if not (self._message or self._blocks):
             return None
-        blocks = [block.whole() for block in self._blocks]
-        return self._message | {"stop_reason": self._stop, "usage": self._usage or None, "content": blocks}
+        told = {index: block for index, block in self._open.items() if type(index) is int}
+        blocks = [told[index] for index in sorted(told)] if len(told) == len(self._blocks) else self._blocks
+        content = [block.whole() for block in blocks]
+        return self._message | {"stop_reason": self._stop, "usage": self._usage or None, "content": content}
+
+
+def _index(chunk: Chunk) -> Any:
+    """What tells a block from others."""
+    index = chunk.get("index")
+    if isinstance(index, list | dict):
+        raise Unreadable(f"index: it must be a number, not {kind_of(index)}")
+    return index
 
 
 class _Block:

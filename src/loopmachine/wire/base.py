@@ -25,6 +25,8 @@ from loopmachine.wire.stream import Accumulator, Replies
 
 #: What stands for the beginning of a history that was cut, or handed in without one, where the user has to begin.
 LEFT_OUT: Constant = "(What was said before is left out.)"
+#: What stands between an answer and calls that follow it, where these have to follow something of the user's.
+NOT_ASKED: Constant = "(The user said nothing in between.)"
 _TOOL: Constant = 'a mapping {"name", "description", "input_schema"}'
 _TOOLS: Constant = f"a list of tools, each {_TOOL}"
 
@@ -267,14 +269,19 @@ class ProviderWire(Wire):
     """The shape of a provider, in which a turn goes back as the provider sent it."""
 
     user_first: ClassVar[bool] = False  #: servers refuse messages that begin with the model's
+    calls_after_user: ClassVar[bool] = False  #: servers refuse calls right after another message of the model's
     names: ClassVar[Names] = OPENAI_NAMES  #: that tools and calls may have
     images: ClassVar[tuple[str, ...]] = get_args(MediaType)
     reads: ClassVar[Mapping[str, given.Read]] = {}  #: what reads the texts and images of messages, by their type
 
     def placed(self, entries: Sequence[Entry], place: int, ids: set[str]) -> list[dict[str, Any]]:
         messages = super().placed(entries, place, ids)
-        left_out = self.user_first and place == 0 and messages[0]["role"] != "user"
-        return [self._heard(LEFT_OUT), *messages] if left_out else messages
+        if place == 0:
+            stands = LEFT_OUT if self.user_first and messages[0]["role"] != "user" else ""
+        else:
+            asks = isinstance(entries[place], Exchange) and isinstance(entries[place - 1], Final)
+            stands = NOT_ASKED if self.calls_after_user and asks else ""
+        return [self._heard(stands), *messages] if stands else messages
 
     def entry(self, entry: Entry) -> list[dict[str, Any]]:
         match entry:
@@ -337,8 +344,9 @@ class ProviderWire(Wire):
         """The name, description and schema of each tool; ValueError for one that the provider would refuse."""
         return [self.names.declared(one, self.name) for one in schemas]
 
+    @staticmethod
     @abstractmethod
-    def _block(self, block: dict[str, Any]) -> dict[str, Any]:
+    def _block(block: dict[str, Any]) -> dict[str, Any]:
         """A text or an image as a message holds it."""
 
     def _heard(self, text: str) -> dict[str, Any]:
@@ -381,3 +389,9 @@ def carried(entry: UserMessage, wire: Wire) -> list[dict[str, Any]]:
     source = _KNOWN.get(entry.wire)
     blocks = [] if source is None else source.seen(kept(entry))
     return [one for one in blocks if one.get("media_type") in wire.images or one.get("text", "").strip()]
+
+
+def carried_parts(entry: UserMessage, wire: Wire) -> list[dict[str, Any]]:
+    """The same as the parts that the other wire would have for them."""
+    source = _KNOWN.get(entry.wire)
+    return [] if source is None else list(map(source._block, carried(entry, wire)))

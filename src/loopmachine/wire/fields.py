@@ -19,7 +19,7 @@ from loopmachine.records import Call, CallResult
 from loopmachine.tools.reading import depth
 
 _MOST_TOKENS: Constant = 2**53  #: a whole number that every JSON reader keeps
-_DEEPEST: Constant = 100  #: levels of lists and objects in each other: as many as protobuf's readers of JSON take
+DEEPEST: Constant = 100  #: levels of lists and objects in each other: as many as protobuf's readers of JSON take
 
 Choice = TypeVar("Choice", bound=Mapping[str, Any])
 Asked = tuple[str, str, str]  #: a call as a reply asks for it: id, name, arguments text
@@ -97,9 +97,14 @@ def frozen(value: object, field: str) -> str:
 
 def shallow(text: str, field: str) -> str:
     """The JSON text; Unreadable where it nests too deep."""
-    if len(text) > _DEEPEST and is_deep(text):
-        raise Unreadable(f"{field}: lists and objects nest deeper than {_DEEPEST} levels")
+    if len(text) > DEEPEST and is_deep(text):
+        raise too_deep(field)
     return text
+
+
+def too_deep(field: str) -> Unreadable:
+    """What is said of a value that nests too deep."""
+    return Unreadable(f"{field}: lists and objects nest deeper than {DEEPEST} levels")
 
 
 def json_text(value: object, field: str) -> str:
@@ -111,13 +116,15 @@ def json_text(value: object, field: str) -> str:
             return freeze(value)
         except TypeError:  # it may hold an SDK's objects
             return freeze(_as_dicts(value))
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise too_deep(field) from None
+    except (TypeError, ValueError) as error:
         raise Unreadable(f"{field}: it is no JSON ({type(error).__name__})") from None
 
 
 def is_deep(text: str) -> bool:
     """JSON text that nests deeper than what is sent can surely be written from."""
-    return text.count("[") + text.count("{") > _DEEPEST and depth(text) > _DEEPEST
+    return text.count("[") + text.count("{") > DEEPEST and depth(text) > DEEPEST
 
 
 def opened(reply: object) -> dict[str, Any]:
@@ -170,6 +177,13 @@ def _in_base64(told: Any, held: Any) -> Any:
     if isinstance(told, list) and isinstance(held, list):
         return [_in_base64(*both) for both in zip(told, held, strict=True)]
     return told
+
+
+def an_object(value: object, field: str) -> dict[str, Any]:
+    """The object of a field that must hold one."""
+    if isinstance(value, Mapping):
+        return value if isinstance(value, dict) else dict(value)
+    raise Unreadable(f"{field}: it must be an object, not {kind_of(value)}")
 
 
 def listed(value: object, field: str, what: str) -> list[dict[str, Any]]:
@@ -325,7 +339,7 @@ def foreign_id(call: Call) -> str:
 def arguments_sent(call: Call) -> dict[str, Any]:
     """The arguments that go back to a model: what it wrote if that is a JSON object and not deep, else an empty one."""
     text = call.arguments_text
-    return {} if len(text) > _DEEPEST and is_deep(text) else json_object(text) or {}
+    return {} if len(text) > DEEPEST and is_deep(text) else json_object(text) or {}
 
 
 def arguments_text_sent(call: Call) -> str:

@@ -20,6 +20,7 @@ from loopmachine.wire.fields import (
     Names,
     Unreadable,
     aborts,
+    an_object,
     arguments,
     arguments_sent,
     content_sent,
@@ -27,7 +28,6 @@ from loopmachine.wire.fields import (
     filled,
     first_of,
     frozen,
-    kind_of,
     listed,
     model_name,
     opened,
@@ -62,6 +62,7 @@ class Gemini(ProviderWire):
 
     name = "gemini"
     user_first = True
+    calls_after_user = True
     names = Names(
         "1 to 128 letters, digits, _ . : and -, the first a letter or _", re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
     )
@@ -96,11 +97,12 @@ class Gemini(ProviderWire):
     def _shown(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
         return {"role": "user", "parts": list(map(self._block, blocks))}
 
-    def _block(self, block: dict[str, Any]) -> Part:
+    @staticmethod
+    def _block(block: dict[str, Any]) -> Part:
         return {"text": block["text"]} if block["kind"] == "text" else _inline(block)
 
     def pieces(self, message: dict[str, Any]) -> Iterator[Piece]:
-        content = as_api(message)
+        content = as_api(message, "message")
         role, parts = unless_blank(content.get("role"), "user"), listed(content.get("parts"), "parts", "part")
         paired(message, role)
         other = "functionResponse" if role == "model" else "functionCall"
@@ -211,9 +213,8 @@ class Gemini(ProviderWire):
     def _payload(self, body: dict[str, Any]) -> str:
         if body["none"]:
             raise Unreadable("candidates: there is none of index 0")
-        content = {} if body["content"] is None else as_api(body["content"])
-        if not isinstance(content, dict):
-            raise Unreadable(f"candidates[0].content: it must be an object, not {kind_of(content)}")
+        told = {} if body["content"] is None else body["content"]
+        content = an_object(as_api(told, "candidates[0].content"), "candidates[0].content")
         content.setdefault("parts", [])
         return frozen(content, "candidates[0].content")
 
@@ -233,9 +234,8 @@ class Gemini(ProviderWire):
         )
 
 
-def _call(function: Any, at: str) -> Asked:
-    if not isinstance(function, dict):
-        raise Unreadable(f"{at}: it must be an object, not {kind_of(function)}")
+def _call(told: object, at: str) -> Asked:
+    function = an_object(told, at)
     if function.get("partialArgs") or function.get("willContinue"):
         raise Unreadable(f"{at}: its arguments are not whole; feed the chunks of a stream to wire.stream()")
     return (

@@ -8,7 +8,16 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.frozen import thaw
-from loopmachine.wire.fields import Unreadable, arguments, first_choice, listed, optional, provider_id, string
+from loopmachine.wire.fields import (
+    Unreadable,
+    an_object,
+    arguments,
+    first_choice,
+    listed,
+    optional,
+    provider_id,
+    string,
+)
 from loopmachine.wire.framing import Chunk
 from loopmachine.wire.spelling import as_api, spelled
 from loopmachine.wire.stream import Accumulator, Decode, Delta
@@ -39,7 +48,8 @@ class GeminiStream(Accumulator):
 
     def _take(self, chunk: Chunk) -> Iterator[Delta]:
         body = spelled(chunk)
-        used, feedback = as_api(body.pop("usageMetadata", None)), spelled(body.pop("promptFeedback", None))
+        used = as_api(body.pop("usageMetadata", None), "usageMetadata")
+        feedback = spelled(body.pop("promptFeedback", None))
         self._usage |= used if isinstance(used, dict) else {}
         self._feedback |= {field: value for field, value in feedback.items() if value}
         candidates = body.pop("candidates", None)
@@ -50,7 +60,7 @@ class GeminiStream(Accumulator):
         self._evident |= bool(feedback.get("blockReason"))
 
     def _add(self, candidate: Chunk) -> Iterator[Delta]:
-        content = as_api(candidate.pop("content", None)) or {}
+        content = an_object(as_api(candidate.pop("content", None), "content") or {}, "content")
         parts = content.pop("parts", [])
         self._content |= content
         for part in listed(parts, "content.parts", "part"):
@@ -60,7 +70,7 @@ class GeminiStream(Accumulator):
 
     def _part(self, part: Part) -> Iterator[Delta]:
         if "functionCall" in part:
-            yield from self._function(part, part["functionCall"])
+            yield from self._function(part, an_object(part["functionCall"], "functionCall"))
             return
         thought, told = part.get("thought"), part.get("text")
         text = "" if thought and not isinstance(told, str) else optional(told, "text")  # no turn is made of a thought
@@ -80,9 +90,7 @@ class GeminiStream(Accumulator):
             self._texts = ["".join(self._texts)]
             self._parts[-1]["text"] = self._texts[0]
 
-    def _function(self, part: Part, function: Any) -> Iterator[Delta]:
-        if not isinstance(function, dict):
-            raise Unreadable("functionCall: it must be an object")
+    def _function(self, part: Part, function: dict[str, Any]) -> Iterator[Delta]:
         if self._open is None or function.get("name"):
             self._evident = False  # a screen may be told of the call once its arguments are there
             self._settle()

@@ -7,7 +7,7 @@ from typing import Final as Constant
 
 from loopmachine.history import Entry
 from loopmachine.records import Exchange, Final, Turn, UserMessage
-from loopmachine.wire.base import Wire, carried, kept
+from loopmachine.wire.base import Wire, carried_parts, kept
 
 #: The fields of what a model said that hold its parts, and those that say no more than its text and calls do.
 _PARTS: Constant = ("content", "parts", "tool_calls", "function", "custom", "functionCall")
@@ -32,12 +32,19 @@ def left_out(entry: Entry, wire: Wire) -> str:
 
 
 def _heard_more(said: UserMessage, message: Any, wire: Wire) -> bool:
-    """The user said more than the texts and images that are sent."""
+    """The user said more than the texts and images that are sent: another part, or another field of one."""
     told = message if isinstance(message, dict) else {}
     parts = told.get("content") or told.get("parts")
     if told.keys() - {"type", "role", "content", "parts"}:
         return True
-    return len(carried(said, wire)) < len(parts) if isinstance(parts, list) else not isinstance(parts, str)
+    if not isinstance(parts, list):
+        return not isinstance(parts, str)
+    return carried_parts(said, wire) != [_told(part) for part in parts]
+
+
+def _told(part: Any) -> Any:
+    """A part without the fields that say nothing."""
+    return {field: value for field, value in part.items() if value is not None} if isinstance(part, dict) else part
 
 
 def _said_more(said: Any) -> bool:

@@ -16,6 +16,7 @@ from loopmachine.wire.fields import (
     Asked,
     Unreadable,
     aborts,
+    an_object,
     arguments,
     arguments_text_sent,
     content_sent,
@@ -114,7 +115,8 @@ class OpenAIChat(ProviderWire):
         else:
             raise Unreadable(f"role: it must be 'system', 'user', 'assistant' or 'tool', not {shown(role)}")
 
-    def _block(self, block: dict[str, Any]) -> dict[str, Any]:
+    @staticmethod
+    def _block(block: dict[str, Any]) -> dict[str, Any]:
         if block["kind"] == "text":
             return {"type": "text", "text": block["text"]}
         return {"type": "image_url", "image_url": {"url": data_url(block)}}
@@ -216,9 +218,7 @@ def _call(call: dict[str, Any], place: int) -> Asked:
     kind = unless_blank(call.get("type"), "function")
     if kind not in ("function", "custom"):
         raise Unreadable(f"{at}.type: only a 'function' or a 'custom' tool can be answered, not {shown(kind)}")
-    asked = call.get(kind)
-    if not isinstance(asked, dict):
-        raise Unreadable(f"{at}.{kind}: it must be an object, not {kind_of(asked)}")
+    asked = an_object(call.get(kind), f"{at}.{kind}")
     if kind == "custom":
         written = freeze({"input": string(asked.get("input"), f"{at}.custom.input")})
     else:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.wire.fields import arguments, first_choice, provider_id
+from loopmachine.wire.fields import an_object, arguments, first_choice, listed, provider_id, string
 from loopmachine.wire.framing import Chunk
 from loopmachine.wire.stream import Accumulator, Decode, Delta, provider_error
 
@@ -36,13 +36,13 @@ class OpenAIChatStream(Accumulator):
 
     def _take(self, chunk: Chunk) -> Iterator[Delta]:
         self._about |= _given(chunk, "model", "usage")
-        for choice in first_choice(chunk.get("choices") or ()):
+        for choice in first_choice(listed(chunk.get("choices") or [], "choices", "choice")):
             if choice.get("error"):
                 raise provider_error(choice["error"])
             self._about |= _given(choice, "usage")
             delta = choice.get("delta")
             if delta is not None:
-                yield from self._add(delta)
+                yield from self._add(an_object(delta, "delta"))
             elif self._message is None and chunk.get("object") != "chat.completion.chunk" and choice.get("message"):
                 yield from self._take_whole(chunk)
             self._evident |= self._stopped(choice.get("finish_reason"))
@@ -52,7 +52,7 @@ class OpenAIChatStream(Accumulator):
             self._message = {"role": "assistant"}
         _merge(self._message, {field: value for field, value in delta.items() if field != "tool_calls"})
         yield from _said(delta)
-        for entry in delta.get("tool_calls") or ():
+        for entry in listed(delta.get("tool_calls") or [], "tool_calls", "tool call"):
             yield from self._calls.take(entry)
 
     def _body(self) -> Chunk | None:
@@ -71,7 +71,7 @@ def _given(source: Mapping[str, Any], *fields: str) -> Chunk:
 def _said(delta: Mapping[str, Any]) -> Iterator[Delta]:
     """What a delta says to a screen, its calls apart. Servers that say a thought under two names say it twice."""
     thought, content = delta.get("reasoning_content") or delta.get("reasoning"), delta.get("content")
-    for part in content if isinstance(content, list) else ():
+    for part in listed(content, "content", "part") if isinstance(content, list) else ():
         yield from _shown("thinking", _words(part.get("thinking"))) + _shown("text", part.get("text"))
     yield from _shown("thinking", thought) + _shown("text", content) + _shown("text", delta.get("refusal"))
 
@@ -82,7 +82,9 @@ def _shown(kind: str, text: Any) -> list[Delta]:
 
 def _words(thinking: Any) -> Any:
     """The thought of a content part: text, or parts of it."""
-    return "".join(part["text"] for part in thinking) if isinstance(thinking, list) else thinking
+    if not isinstance(thinking, list):
+        return thinking
+    return "".join(string(part.get("text"), "thinking.text") for part in listed(thinking, "thinking", "part"))
 
 
 # --- the calls ------------------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ class _Calls:
     def take(self, entry: Mapping[str, Any]) -> list[Delta]:
         """What an entry of ``tool_calls`` adds; one that says nothing begins no call."""
         custom = entry.get("custom")
-        asked = custom or entry.get("function") or {}
+        asked = an_object(custom or entry.get("function") or {}, "custom" if custom else "function")
         own, name = provider_id(entry.get("id"), "id"), provider_id(asked.get("name"), "name")
         written = asked.get("input" if custom else "arguments")
         text = arguments(written, "arguments") if written else ""

@@ -132,7 +132,8 @@ class OpenAIResponses(ProviderWire):
             )
         return {"status": "completed", "output": said}
 
-    def _block(self, block: Item) -> Item:
+    @staticmethod
+    def _block(block: Item) -> Item:
         return _part(block)
 
     def _replayed(self, payload: list[Item], turn: Turn) -> list[Item]:

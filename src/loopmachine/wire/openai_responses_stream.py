@@ -7,7 +7,7 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.frozen import thaw
-from loopmachine.wire.fields import Unreadable, json_text, listed, optional, provider_id, string
+from loopmachine.wire.fields import Unreadable, an_object, json_text, listed, optional, provider_id, string
 from loopmachine.wire.framing import Chunk
 from loopmachine.wire.stream import Accumulator, Decode, Delta, provider_error
 
@@ -50,15 +50,17 @@ class OpenAIResponsesStream(Accumulator):
         if event in _TEXTS:
             return self._text(event, chunk, stage)
         if event == "response.output_item":
+            item = an_object(chunk.get("item"), "item")
             if stage == "added":
-                self._move(chunk["item"], _index(chunk.get("output_index")))
-            return self._item(chunk["item"], chunk)
-        if kind == "response.failed":
-            raise provider_error(chunk["response"].get("error") or {"type": "failed"})
-        if kind in ("response.completed", "response.incomplete"):
-            for status in (stage, chunk["response"].get("status")):
+                self._move(item, _index(chunk.get("output_index")))
+            return self._item(item, chunk)
+        if kind in ("response.failed", "response.completed", "response.incomplete"):
+            response = an_object(chunk.get("response"), "response")
+            if stage == "failed":
+                raise provider_error(response.get("error") or {"type": "failed"})
+            for status in (stage, response.get("status")):
                 self._stopped(status)
-            return self._finish(chunk["response"] | {"status": self._stop})
+            return self._finish(response | {"status": self._stop})
         if isinstance(chunk.get("response"), dict):
             self._response = chunk["response"]
         return self._take_whole(chunk) if "output" in chunk else ()
@@ -163,7 +165,7 @@ class _Item:
         inside, place, _ = where
         self._value.setdefault("type", kind)
         if inside:
-            parts = self._value[inside] = self._value.get(inside) or []
+            parts = self._value[inside] = listed(self._value.get(inside) or [], inside, "part")
             if not 0 <= place <= len(parts):
                 raise Unreadable(f"{inside}: it has {len(parts)} parts, and none at {place}")
             parts += [{"type": part}] if place == len(parts) else []

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Final as Constant
 
+from loopmachine.wire.fields import DEEPEST, too_deep
+
 _FREE: Constant = ("args", "response", "partMetadata")  #: fields whose own fields are no words of this API
 
 
@@ -14,12 +16,22 @@ def spelled(value: object) -> dict[Any, Any]:
     return {_camel(field): inner for field, inner in value.items()} if isinstance(value, Mapping) else {}
 
 
-def as_api(value: Any) -> Any:
-    """A value as the API writes it, however deep: in its spelling, and without what is absent."""
-    if isinstance(value, dict):
-        fields = spelled(value).items()
-        return {field: inner if field in _FREE else as_api(inner) for field, inner in fields if inner is not None}
-    return [as_api(inner) for inner in value] if isinstance(value, list | tuple) else value
+def as_api(value: Any, field: str, levels: int = DEEPEST) -> Any:
+    """A value of this field as the API writes it, down to what is deepest: in its spelling, without what is absent.
+
+    Unreadable where it nests deeper than so many levels.
+    """
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if not levels:
+        raise too_deep(field)
+    if not isinstance(value, dict):
+        return [as_api(inner, field, levels - 1) for inner in value]
+    return {
+        own: inner if own in _FREE else as_api(inner, field, levels - 1)
+        for own, inner in spelled(value).items()
+        if inner is not None
+    }
 
 
 def _camel(field: object) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 from loopmachine.frozen import json_object
 from loopmachine.kinds import CALLS, FINAL, REFUSED, TRUNCATED
-from loopmachine.testing.checking import an_object, declared, forbid, named, paired, some
+from loopmachine.testing.checking import declared, forbid, named, paired, some
 from loopmachine.testing.providers.base import SIGNATURE, Block, Chunk, Provider, Writer
 from loopmachine.testing.script import ProviderError
 from loopmachine.wire import ANTHROPIC
-from loopmachine.wire.fields import filled, listed, string
+from loopmachine.wire.fields import an_object, filled, listed, string
 
 
 class MessageWriter(Writer):

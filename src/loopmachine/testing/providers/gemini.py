@@ -9,11 +9,11 @@ from typing import Final as Constant
 
 from loopmachine.frozen import json_object
 from loopmachine.kinds import CALLS, FINAL, REFUSED, TRUNCATED
-from loopmachine.testing.checking import an_object, forbid, named, paired, some
+from loopmachine.testing.checking import forbid, named, paired, some
 from loopmachine.testing.providers.base import SIGNATURE, Block, Chunk, Provider, Writer
 from loopmachine.testing.script import ProviderError
 from loopmachine.wire import GEMINI
-from loopmachine.wire.fields import listed, string
+from loopmachine.wire.fields import an_object, listed, string
 from loopmachine.wire.spelling import as_api, spelled
 
 #: Without ``alt=sse`` the provider streams one JSON array, for which no client asks.
@@ -113,7 +113,8 @@ class Gemini(Provider):
         return {"error": {"code": error.status, "message": error.message, "status": self.word(error)}}
 
     def check(self, body: Mapping[str, Any], model: str) -> None:
-        contents = some(as_api(body.get("contents")), "contents", "content")
+        told = some(body.get("contents"), "contents", "content")
+        contents = [as_api(content, f"contents[{at}]") for at, content in enumerate(told)]
         for at, content in enumerate(contents):
             _check_content(content, f"contents[{at}]")
             asks = any("functionCall" in part for part in content["parts"])

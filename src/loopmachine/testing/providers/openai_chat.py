@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopmachine.kinds import CALLS, FINAL, REFUSED, TRUNCATED
-from loopmachine.testing.checking import an_object, declared, forbid, json_text, named, paired, some
+from loopmachine.testing.checking import declared, forbid, json_text, named, paired, some
 from loopmachine.testing.providers.base import Block, Chunk, Provider, Writer
 from loopmachine.testing.script import ProviderError
 from loopmachine.wire import OPENAI_CHAT
-from loopmachine.wire.fields import filled, optional, string
+from loopmachine.wire.fields import an_object, filled, optional, string
 
 _TOOLS = ("function", "custom")  #: the kinds of tool
 _ROLES = ("system", "developer", "user", "assistant", "tool")

@@ -7,12 +7,12 @@ from typing import Any
 from typing import Final as Constant
 
 from loopmachine.kinds import CALLS, FINAL, REFUSED, TRUNCATED
-from loopmachine.testing.checking import an_object, declared, forbid, json_text, named, paired, some
+from loopmachine.testing.checking import declared, forbid, json_text, named, paired, some
 from loopmachine.testing.providers.base import SIGNATURE, Block, Chunk, Writer
 from loopmachine.testing.providers.openai_chat import OpenAI
 from loopmachine.testing.script import ProviderError
 from loopmachine.wire import OPENAI_RESPONSES
-from loopmachine.wire.fields import filled, string
+from loopmachine.wire.fields import an_object, filled, string
 
 _NEVER_NULL: Constant = ("message", "reasoning", "function_call", "custom_tool_call")
 _INCOMPLETE: Constant = {"max_output_tokens", "content_filter"}
