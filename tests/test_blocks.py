@@ -28,7 +28,7 @@ from loopmachine import (
     run,
 )
 from loopmachine.records import Call, Exchange
-from loopmachine.review import account
+from loopmachine.review import shown
 from loopmachine.rules import same_exchange
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools.results import MOST_IMAGE_BYTES, block_items, in_blocks
@@ -241,7 +241,7 @@ def test_blocks_that_no_tool_can_have_returned_are_refused(written: Any, wrong: 
     assert str(raised.value) == f"CallResult: blocks_text must be JSON of text and image blocks: {wrong}"
 
 
-@pytest.mark.parametrize("same", [same_exchange, account.same])
+@pytest.mark.parametrize("same", [same_exchange, shown.same])
 def test_results_with_other_images_are_other_results(same: Callable[[Exchange, Exchange], bool]) -> None:
     """Of two images that have the same mark the bytes decide, for the machine and for the promises."""
     other = ImageBlock(b"other!", "image/png")

@@ -222,6 +222,10 @@ ALONE: dict[str, tuple[Mapping[State, Iterable[Row]], tuple[str, ...]]] = {
         {START: [Row(CancelPolled, "the end")], State("the end", "It ends.", final="limit"): []},
         ("'the end': the name of a state must be an identifier",),
     ),
+    "a final state without a status": (
+        {START: [Row(CancelPolled, "finished_")], State("finished_", "It ends.", final="limit"): []},
+        ("'finished_': behind finished_ the name of a state says the status of the runs that end there",),
+    ),
     "a state that asks with what is no function": (
         {State("start", "It begins.", LISTED): [GO], END: []},
         (f"start: {ASKED} {LISTED!r}",),

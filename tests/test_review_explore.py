@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from itertools import count
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 
 from loopmachine import guards, updates
 from loopmachine.definition import Row
-from loopmachine.events import CancelPolled, Event
+from loopmachine.events import CallReturned, CancelPolled, Event
+from loopmachine.history import History
 from loopmachine.limits import Budget, Policy
 from loopmachine.machine import advance, engine, live
-from loopmachine.records import Snapshot
+from loopmachine.records import Snapshot, Turn
+from loopmachine.requests import AskApproval, ask_model
 from loopmachine.review.explore import Walk
 from loopmachine.review.order import Orders
 from loopmachine.review.promises import PROMISES
@@ -67,6 +70,21 @@ def test_who_counts_the_rows_of_tests_is_not_told_those_of_a_walk() -> None:
     during = list(seen)
     advance(mine, TINY.start(mine.initial), CancelPolled(False, at=0.0))
     assert (during, seen) == ([], [("checking_cancel/2", "checking_budget/7")])
+
+
+def test_a_run_in_another_thread_is_counted_meanwhile() -> None:
+    """Only what the exploring thread takes is left out."""
+    mine, seen, start = attrs.evolve(TOOL_LOOP), list[tuple[str, ...]](), TINY.start("checking_cancel")
+    engine(mine).watch = seen.append
+
+    def beside(move: Any) -> None:
+        if not seen:
+            thread = threading.Thread(target=advance, args=(mine, start, CancelPolled(False, at=0.0)))
+            thread.start()
+            thread.join()
+
+    walk = Walk(mine, TINY, {"beside": beside}).run()
+    assert (walk.advances, seen) == (474, [("checking_cancel/2", "checking_budget/7")])
 
 
 def test_a_walk_is_the_same_each_time() -> None:
@@ -224,6 +242,110 @@ def test_what_is_not_the_same_twice_breaks_i9() -> None:
     assert (promise, rows) == ("I9", ["checking_cancel/1"])
 
 
+def lying() -> Any:
+    """A table with a guard that tells the truth of each failure every other time that it is asked."""
+    counter = count()
+
+    def failed(snapshot: Any, event: Any) -> bool:
+        """Asking the model brought no turn, every other time."""
+        return snapshot.failure is not None and next(counter) % 2 == 0
+
+    return planted("validating/3", guard=failed)
+
+
+def test_what_raises_when_it_is_told_again_breaks_i9() -> None:
+    """A guard that remembers leads once to the end, and then to an update without what it needs."""
+    needs = "raised AssertionError: the row's guards have made sure of a turn"
+    ((promise, sentence, _),) = broken(lying())
+    assert (promise, sentence) == ("I9", f"the same event led to finished_model_error, then it {needs}")
+    ((promise, sentence, _),) = broken(lying(), promises={})
+    looked = "the event is taken, and looked at once more it raises AssertionError: the row's guards have made sure of"
+    assert (promise, sentence) == ("I9", f"{looked} a turn")
+
+
+@pytest.mark.parametrize("promises", [PROMISES, {}], ids=["told again", "looked at closer"])
+def test_an_interrupt_of_a_second_look_ends_it(promises: Any) -> None:
+    """As it ends the first."""
+    counter = count()
+
+    def once(snapshot: Any, event: Any) -> bool:
+        """Asking the model brought no turn; then somebody has had enough."""
+        if snapshot.failure is not None and next(counter):
+            raise KeyboardInterrupt
+        return snapshot.failure is not None
+
+    with pytest.raises(KeyboardInterrupt):
+        broken(planted("validating/3", guard=once), promises=promises)
+
+
+def forgets_the_first(snapshot: Any, event: Any) -> Any:
+    """Appends the exchange to the rest of the history."""
+    after = updates.append_exchange(snapshot, event)
+    return after.but(history=History(after.history.entries[1:]))
+
+
+def test_where_the_history_or_a_rest_is_wrong_that_is_named() -> None:
+    """And not what else is broken there, because the account of the events looks at both."""
+    two = attrs.evolve(TINY, budget=Budget(max_steps=2))
+    idle = asking("awaiting_model", lambda snapshot: () if snapshot.steps == 2 else ask_model(snapshot))
+    found = [broken(one, two)[0][0] for one in (planted("collecting/3", update=forgets_the_first), idle)]
+    assert found == ["I7", "I8"]
+
+
+def approves_all(snapshot: Any, event: Any) -> Any:
+    """Keeps every word as a yes."""
+    words = tuple([attrs.evolve(word, approved=True) for word in event.decisions])
+    return updates.keep_decisions(snapshot, attrs.evolve(event, decisions=words))
+
+
+def answers_for(snapshot: Any, event: Any) -> Any:
+    """Keeps a turn that asks for what there is not as an answer."""
+    absent = event.turn.calls and not event.turn.calls[0].known
+    turn = Turn("the answer", stop="stop") if absent else event.turn
+    return updates.keep_turn(snapshot, attrs.evolve(event, turn=turn))
+
+
+def loses_the_bill(update: Any) -> Any:
+    """The same update, told of no usage."""
+
+    def told(snapshot: Any, event: Any) -> Any:
+        """Forgets what the call had spent."""
+        return update(snapshot, attrs.evolve(event, usage=None))
+
+    return told
+
+
+def admits_one_of(snapshot: Any, event: Any) -> Any:
+    """Admits the first call of a turn."""
+    turn = snapshot.turn
+    return updates.admit(snapshot.but(turn=attrs.evolve(turn, calls=turn.calls[:1])), event)
+
+
+def counts_to_one(snapshot: Any, event: Any) -> Any:
+    """Counts of each tool that has a limit one call."""
+    after = updates.admit(snapshot, event)
+    return after.but(tool_calls=tuple([(name, min(times, 1)) for name, times in after.tool_calls]))
+
+
+PRICED, TWO = Budget(max_steps=1, max_cost_usd=1.0), (("once",), ("once", "once"))
+
+
+@pytest.mark.parametrize(
+    ("promise", "wrong", "world"),
+    [
+        ("I10", planted("awaiting_approval/1", update=approves_all), World(Budget(max_steps=1), Policy())),
+        ("I13", planted("awaiting_model/1", update=answers_for), World(Budget(max_steps=1), Policy())),
+        ("I3", planted("admitting/10", update=admits_one_of), World(Budget(max_steps=2), Policy(), batches=TWO)),
+        ("I2", planted("dispatching/5", update=loses_the_bill(updates.mark_lost)), World(PRICED, Policy())),
+        ("I2", planted("dispatching/4", update=loses_the_bill(updates.requeue_lost)), World(PRICED, Policy())),
+        ("I10", planted("admitting/10", update=counts_to_one), World(Budget(max_steps=2), Policy(), limit=2)),
+    ],
+)
+def test_rests_that_only_the_events_tell_apart_are_two(promise: str, wrong: Any, world: World) -> None:
+    """A wrong machine makes of two things that it was told the same snapshot; the way from either is gone."""
+    assert [name for name, *_ in broken(wrong, world, looks=0)] == [promise]
+
+
 def test_a_snapshot_that_is_changed_later_breaks_i11() -> None:
     """An update that writes into the snapshot that it is given is found when that rest is left."""
 
@@ -278,6 +400,31 @@ def test_two_guards_that_hold_at_once_are_found_with_a_witness() -> None:
     )
 
 
+def worked(snapshot: Any, event: Any) -> bool:
+    """The tool worked."""
+    return bool(event.result.outcome == "ok")
+
+
+BESIDE = [("wrong", "answered", 0), ("once", "running", 0), ("read", "running", 1)]
+
+
+def worked_late(snapshot: Any, event: Any) -> bool:
+    """The tool worked in the second step, beside a call that was wrong and one that was lost."""
+    beside = [(flight.call.name, flight.phase, flight.losses) for flight in snapshot.flights]
+    return worked(snapshot, event) and snapshot.steps == 2 and beside == BESIDE
+
+
+def test_wherever_a_way_leads_to_a_new_rest_the_other_guards_are_asked() -> None:
+    """However often it was gone before."""
+    both, late = Row(CallReturned, "collecting", worked, updates.record), worked_late
+    mine = TOOL_LOOP.with_row("dispatching", both, at=2)
+    mine = mine.with_row("dispatching", attrs.evolve(both, guard=late), at=3)
+    batches = (*((kind, "once") for kind in ("once", "read", "alone", "absent")), ("wrong", "once", "read"))
+    walk = Walk(mine, World(Budget(max_steps=2), Policy(), batches=batches), {}, looks=0).run()
+    pair = "dispatching/2", "dispatching/3"
+    assert walk.orders.found[pair].witness.steps == 2
+
+
 def test_a_rest_that_asks_nothing_is_found() -> None:
     """A state that waits for nothing breaks I8."""
     idle = asking("rechecking_cancel", lambda snapshot: ())
@@ -293,6 +440,16 @@ def test_the_collector_is_left_as_it_was() -> None:
         Walk(TOOL_LOOP, TINY).run(advances=1)
         states.append(gc.isenabled())
     assert states == [False, True]
+
+
+def test_a_call_that_cannot_run_may_be_asked_about() -> None:
+    """By the requests of somebody's own; there are no arguments of it that could be spoilt."""
+
+    def every(snapshot: Any) -> Any:
+        return (AskApproval(snapshot.turn.calls),)
+
+    world = World(Budget(max_steps=1), Policy(), batches=(("asks", "wrong"),))
+    assert Walk(asking("awaiting_approval", every), world, {}).run(advances=300).broken == []
 
 
 def test_what_cannot_run_is_handed_out_too() -> None:

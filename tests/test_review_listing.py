@@ -33,7 +33,8 @@ def test_the_tool_loop_is_listed_whole() -> None:
 
 def test_text_that_markdown_would_read_is_escaped() -> None:
     """Bars, brackets, stars and backslashes in names do not break the table, and read back as they were."""
-    names = ["a | b", "C:\\new", "<b>", "[x](y)", "**z**", "`c`", "two\nlines"]
+    names = ["a | b", "C:\\new", "<b>", "[x](y)", "**z**", "`c`", "__d_", "~~e~~", "two\nlines"]
     lines = listing(labelled(names)).splitlines()[2:]
     cells = [re.split(r"(?<!\\)\|", line)[3].strip() for line in lines]
     assert [re.sub(r"\\(.)", r"\1", cell) for cell in cells] == [*names[:-1], "two lines"]
+    assert (cells[-3], cells[-2]) == (r"\_\_d\_", r"\~\~e\~\~")

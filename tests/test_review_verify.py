@@ -328,7 +328,7 @@ def test_what_shows_after_some_steps_is_found_where_there_are_some() -> None:
         (asking("awaiting_model", first_step), ["I4"]),
         (planted("dispatching/2", update=keeps_what_broke), ["I2"]),
         (planted("dispatching/2", update=lied), ["I10"]),
-        (planted("admitting/10", update=reserves_what_runs), ["I12"]),
+        (planted("admitting/10", update=reserves_what_runs), ["I10"]),
         (planted("validating/4", guard=only(guards.turn_truncated, lambda one: one.turn.calls)), ["I13"]),
         (planted("validating/5", guard=only(guards.turn_refused, lambda one: not one.turn.calls)), ["I1"]),
         (planted("validating/8", guard=only(guards.turn_final, lambda one: one.turn.stop == "stop")), ["I6"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -237,9 +238,9 @@ def test_only_the_limits_that_a_budget_sets_have_cases() -> None:
         ("max_steps-below", "max_steps", -1, 0, 5, 0.0, 0.0, 0),
         ("max_steps-at", "max_steps", 0, 1, 5, 0.0, 0.0, 0),
         ("max_steps-above", "max_steps", 1, 2, 5, 0.0, 0.0, 0),
-        ("max_seconds-below", "max_seconds", -1, 7, 5, 9, 0.0, 0),
+        ("max_seconds-below", "max_seconds", -1, 7, 5, math.nextafter(10, 0), 0.0, 0),
         ("max_seconds-at", "max_seconds", 0, 7, 5, 10, 0.0, 0),
-        ("max_seconds-above", "max_seconds", 1, 7, 5, 11, 0.0, 0),
+        ("max_seconds-above", "max_seconds", 1, 7, 5, math.nextafter(10, 11), 0.0, 0),
     ]
     assert {tuple(getattr(case.values[0], name) for name in shown) for case in mark.args[1]} == {
         ("admitting", Budget(max_steps=1, max_seconds=10), Turn("done", wire="plain"))

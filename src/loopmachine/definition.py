@@ -285,10 +285,7 @@ def _state_faults(state: Any, rows: tuple[Any, ...]) -> Iterator[str]:
     if not isinstance(state, State):
         return
     name, asks, final = state.name, state.asks is not None and takes(state.asks, 1), state.final is not None
-    if isinstance(name, str) and not name.isidentifier():
-        yield f"{name!r}: the name of a state must be an identifier"
-    if isinstance(state.doc, str) and not state.doc.strip():
-        yield f"{name}: a state needs a doc, a sentence that a reviewer reads"
+    yield from _word_faults(state)
     if state.asks is not None and not asks:
         right = "a function of the snapshot that gives the requests, neither async nor a generator"
         yield f"{name}: asks must be {right}, not {state.asks!r}"
@@ -307,6 +304,15 @@ def _state_faults(state: Any, rows: tuple[Any, ...]) -> Iterator[str]:
     if state.auto is False and state.asks is None:
         yield f"{name}: a state that waits for events needs asks, which says what for"
     yield from _order_faults(state, rows)
+
+
+def _word_faults(state: State) -> Iterator[str]:
+    if isinstance(state.name, str) and not state.name.isidentifier():
+        yield f"{state.name!r}: the name of a state must be an identifier"
+    if state.name == "finished_":
+        yield f"{state.name!r}: behind finished_ the name of a state says the status of the runs that end there"
+    if isinstance(state.doc, str) and not state.doc.strip():
+        yield f"{state.name}: a state needs a doc, a sentence that a reviewer reads"
 
 
 def _order_faults(state: State, rows: tuple[Any, ...]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from loopmachine.kinds import MALFORMED, TRUNCATED
 from loopmachine.limits import Budget, Policy, Usage
 from loopmachine.records import Call, CallResult, Decision, Exchange, Record, Snapshot, Turn
 from loopmachine.requests import AskApproval, ResolveCalls
-from loopmachine.review.shown import Shown
+from loopmachine.review.shown import Shown, same
 
 UNSTARTED, STARTED, LOST, AGAIN, GIVEN_UP, RETURNED = "unstarted", "started", "lost", "again", "given_up", "returned"
 
@@ -69,7 +69,7 @@ class Account(Record):
     unmetered: int = 0  #: turns and sub-runs that did not say their tokens
     cancelled: bool = False  #: a cancel was observed
     truncated: bool = False  #: a turn was cut by its length
-    brought: Turn | ModelFailed | None = None  #: what the latest step brought
+    brought: Turn | ModelFailed | None = None  #: what the latest step brought, until its exchange is in the history
     wrapping: bool = False  #: the latest step is one to offer no tools
     failures: int = 0  #: failures since the last turn
     flawed: int = 0  #: malformed turns since the last one that was not
@@ -209,7 +209,7 @@ class Account(Record):
         for exchange in shown.exchanges:
             alike = alike + 1 if last is not None and same(last, exchange) else 1
             fates, last = (), exchange
-            changes |= {"last": last, "alike": alike}
+            changes |= {"last": last, "alike": alike, "decisions": (), "brought": _unanswered(self.brought, exchange)}
         if fates is not self.fates:
             changes["fates"] = fates
         if self.seal is not None:
@@ -219,6 +219,12 @@ class Account(Record):
     def _wraps_up(self) -> bool:
         last = self.steps + 1 >= self.budget.max_steps
         return self.policy.wrap_up and (last or _reached(self.calls, self.budget.max_calls))
+
+
+def _unanswered(brought: Any, exchange: Exchange) -> Turn | ModelFailed | None:
+    """What the latest step brought; nothing once all that it asked for is in the exchange."""
+    asked = {call.key for call in brought.calls} if isinstance(brought, Turn) else set()
+    return None if asked and asked <= {call.key for call in exchange.turn.calls} else brought
 
 
 def _reached(used: float, limit: float | None) -> bool:
@@ -236,24 +242,7 @@ def _logged(value: Any) -> list[Any]:
 
 _encode: Constant = msgspec.json.Encoder(enc_hook=_logged).encode
 
-
-# --- what exchanges hold in common ------------------------------------------------------------------------
-
 NOT_COUNTED: Constant = ("over_budget", "repeated")
-
-
-def asked_for(turn: Turn) -> list[tuple[str, str]]:
-    """What a turn asks for, whatever the ids: each tool with its arguments, checked where they could be."""
-    return [(call.name, call.checked or call.arguments_text) for call in turn.calls]
-
-
-def same(one: Exchange, other: Exchange) -> bool:
-    """Two exchanges hold the same calls with the same results, whatever the ids."""
-    brought = [
-        [(result.outcome, result.content, result.blocks_text) for result in exchange.results]
-        for exchange in (one, other)
-    ]
-    return asked_for(one.turn) == asked_for(other.turn) and brought[0] == brought[1]
 
 
 # --- what each event says -------------------------------------------------------------------------------------

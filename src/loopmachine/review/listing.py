@@ -28,7 +28,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"[\\|`*<>\[\]]", r"\\\g<0>", flat(text))
+    return re.sub(r"[\\|`*<>\[\]~]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", flat(text))
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:

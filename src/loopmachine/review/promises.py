@@ -222,7 +222,12 @@ def final_before_cap(move: Move) -> str | None:
 def deterministic(move: Move) -> str | None:
     """I9: the same snapshot and event give the same snapshot, rows and requests."""
     after = move.after
-    again, asking = engine(move.definition).take(move.before, move.event, move.asked)
+    try:
+        again, asking = engine(move.definition).take(move.before, move.event, move.asked)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever somebody's guard raises
+        return f"the same event led to {after.state}, then it raised {type(error).__name__}: {error}"
     same = type(again) is type(after) and vars(again) == vars(after)  # as ==, the parts that they share not looked at
     if same and asking == move.asking:
         return None

@@ -12,7 +12,8 @@ from typing import Final as Constant
 from loopmachine.events import CancelPolled, CancelRequested, ModelFailed
 from loopmachine.kinds import CALLS, FINAL, MALFORMED, REFUSED, TRUNCATED
 from loopmachine.records import Turn
-from loopmachine.review.account import NOT_COUNTED, Account, asked_for
+from loopmachine.review.account import NOT_COUNTED, Account
+from loopmachine.review.shown import asked_for
 
 Reason = tuple[str | None, Callable[[Account], bool]]  #: how the run ends (None: it goes on), and when
 

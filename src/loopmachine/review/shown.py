@@ -1,4 +1,4 @@
-"""What a later snapshot shows of calls that an earlier one did not."""
+"""What a later snapshot shows of calls that an earlier one did not, and what exchanges hold in common."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final as Constant
 
 import attrs
 
-from loopmachine.records import Call, CallResult, Exchange, Flight, Snapshot
+from loopmachine.records import Call, CallResult, Exchange, Flight, Snapshot, Turn
 
 
 @attrs.frozen(slots=False)  # without slots it is made in half the time
@@ -40,3 +40,20 @@ _NOTHING: Constant = Shown()
 
 def _results(flights: tuple[Flight, ...]) -> dict[tuple[int, int], CallResult]:
     return {flight.result.key: flight.result for flight in flights if flight.result is not None}
+
+
+# --- what exchanges hold in common -----------------------------------------------------------------------------
+
+
+def asked_for(turn: Turn) -> list[tuple[str, str]]:
+    """What a turn asks for, whatever the ids: each tool with its arguments, checked where they could be."""
+    return [(call.name, call.checked or call.arguments_text) for call in turn.calls]
+
+
+def same(one: Exchange, other: Exchange) -> bool:
+    """Two exchanges hold the same calls with the same results, whatever the ids."""
+    brought = [
+        [(result.outcome, result.content, result.blocks_text) for result in exchange.results]
+        for exchange in (one, other)
+    ]
+    return asked_for(one.turn) == asked_for(other.turn) and brought[0] == brought[1]

@@ -10,9 +10,11 @@ from typing import Final as Constant
 import attrs
 
 from loopmachine import rules
+from loopmachine.events import ModelFailed
 from loopmachine.history import History
 from loopmachine.limits import Budget, Policy
-from loopmachine.records import Flight, Snapshot
+from loopmachine.records import Flight, Snapshot, Turn
+from loopmachine.review.account import RETURNED
 
 #: The numbers of a snapshot: those that the future sees as they are, and those that it sees as far as a limit is.
 _AS_THEY_ARE: Constant = ("state", "steps", "retries", "repairs", "wrapping", "cancelled", "tool_calls")
@@ -26,7 +28,24 @@ _TOLD: Constant = ("wrapping", "failures", "flawed", "cancelled", "truncated", "
 
 def told(policy: Policy) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
     """What the promises know of a rest besides its snapshot, from the fields of an account."""
-    return itemgetter(*_TOLD) if policy.max_identical_turns is None else itemgetter(*_TOLD, "alike")
+    known = itemgetter(*_TOLD) if policy.max_identical_turns is None else itemgetter(*_TOLD, "alike")
+
+    def of(account: dict[str, Any]) -> tuple[Any, ...]:
+        brought = account["brought"]
+        return known(account) if brought is None else (known(account), _pending(brought, account))
+
+    return of
+
+
+def _pending(brought: Turn | ModelFailed, account: dict[str, Any]) -> tuple[Any, ...]:
+    """What a step brought that is not in the history yet: that which ``Sight`` sees of it in a right snapshot."""
+    if isinstance(brought, ModelFailed):
+        return brought.retryable, brought.timed_out
+    calls, fates, ids = brought.calls, account["fates"], account["ids"]
+    if fates:
+        return tuple([(one.call.name, one.stage if one.result is None else RETURNED) for one in fates]), len(calls)
+    words = tuple([(word.place, word.approved) for word in account["decisions"]])
+    return brought.kind, words, *[(call.name, call.id in ids, call.id) for call in calls]
 
 
 @attrs.define(eq=False)

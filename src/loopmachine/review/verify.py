@@ -41,6 +41,7 @@ OPTIONS: Constant[Options] = {
     "max_identical_turns": (None, 1, 2),
     "second_budget": (None, "less", "more"),
     "history": ("new", "old"),
+    "tool_limit": (1, 2),
 }
 _BUDGET: Constant = ("max_steps", "max_calls", "max_seconds", "max_cost_usd", "max_tokens")
 _POLICY: Constant = tuple(name for name in OPTIONS if name in attrs.fields_dict(Policy))
@@ -63,7 +64,8 @@ def world(chosen: Mapping[str, Any], tools: Sequence[str] = (), sees: Sees | Non
     far = policy.max_identical_turns is not None or chosen["second_budget"] == "more"
     batches = FEWER if far else BATCHES
     own = [batch for name in tools for batch in ((name,), (name, name))]
-    return World(budget, policy, seconds[chosen["second_budget"]], chosen["history"] == "old", (*batches, *own), sees)
+    second, old, limit = seconds[chosen["second_budget"]], chosen["history"] == "old", chosen["tool_limit"]
+    return World(budget, policy, second, old, limit, (*batches, *own), sees)
 
 
 @attrs.define

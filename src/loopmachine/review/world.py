@@ -50,7 +50,7 @@ KINDS: Constant[dict[str, dict[str, Any]]] = {
     "read": {"effect": "read"},
     "asks": {"needs_approval": True, "effect": "idempotent"},
     "alone": {"alone": True, "effect": "transactional"},
-    "limited": {"limit": 1},
+    "limited": {"limit": 1},  # or as the world says
     "wrong": {"checked": None, "problem": "a: missing"},
     "absent": {"known": False, "checked": None, "problem": "there is no such tool"},
 }
@@ -101,6 +101,7 @@ class World:
     policy: Policy
     second: Budget | None = None  #: that a host may bring, once
     old: bool = False  #: the run goes on from a history
+    limit: int = 1  #: calls of the tool "limited" that a run may make
     batches: tuple[tuple[str, ...], ...] = BATCHES
     #: what guards of your own see of the history: rests in which that differs are two
     sees: Callable[[Snapshot], Any] | None = None
@@ -168,6 +169,13 @@ class World:
         if priced and metered and self.budget.max_steps < 3:  # or it would take too long
             found.append(Usage(input_tokens=2 * TOKENS - 1, output_tokens=1, cost_usd=0.0))
         return tuple(found)
+
+    @cached_property
+    def loss(self) -> Usage:
+        """What a lost call may be known to have spent: nothing of what a budget limits, so that the run goes on."""
+        priced, metered = self._sight.most_usd > 0, self._sight.most_tokens > 0
+        tokens = 0 if metered else None
+        return Usage(input_tokens=tokens, output_tokens=tokens, cost_usd=0.0 if priced else None)
 
     def _polls(self, request: PollCancel, snapshot: Snapshot) -> Iterable[Event]:
         times = self._times(snapshot)
@@ -244,7 +252,7 @@ def _replies(world: World, at: float, step: int, old: str | None) -> Iterator[Ev
         {"text": "cut", "stop": "length" if first else "max_tokens", "calls": some if first else ()},
     ]
     for kinds in world.batches:
-        turns.append({"calls": tuple(call(kind, f"s{step}p{place}", step, place) for place, kind in enumerate(kinds))})
+        turns.append({"calls": tuple(_called(world, kind, step, place) for place, kind in enumerate(kinds))})
     again = call("once", f"s{step}p0", step, 0)
     turns.append({"calls": (again, attrs.evolve(again, place=1))})  # an id twice in one turn
     if old is not None:
@@ -255,6 +263,11 @@ def _replies(world: World, at: float, step: int, old: str | None) -> Iterator[Ev
     yield ModelFailed("late", retryable=first, timed_out=True, usage=None if first else world.usages[-1], at=at)
     yield ModelFailed("busy", retryable=True, at=at)
     yield ModelFailed("busy", retryable=True, retry_after=WAIT, usage=world.usages[-1], at=at)
+
+
+def _called(world: World, kind: str, step: int, place: int) -> Call:
+    one = call(kind, f"s{step}p{place}", step, place)
+    return attrs.evolve(one, limit=world.limit) if one.limit else one
 
 
 #: The other outcomes of a tool that ran: of calls at even places, and at odd ones.
@@ -275,7 +288,7 @@ def _ends(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:
         for place, usage in enumerate(world.usages if len(world.usages) > 1 else ()):  # of a sub-run: told or not
             yield CallReturned(broke if place % 2 else done, Usage() if usage is None else usage, at=at)
         if len(world.usages) > 1 and not world.policy.max_identical_turns:
-            yield CallLost(one.step, one.place, world.usages[-1], at=at)
+            yield CallLost(one.step, one.place, world.loss if one.place % 2 else world.usages[-1], at=at)
 
 
 def _words(world: World, at: float, calls: tuple[Call, ...]) -> Iterator[Event]:

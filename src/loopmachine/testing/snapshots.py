@@ -39,6 +39,7 @@ _USED: Constant = {
     "max_cost_usd": "cost_usd",
     "max_tokens": "tokens",
 }
+_WHOLE: Constant = ("max_steps", "max_calls", "max_tokens")  #: the others are floats, even where an int is given
 _BUDGET: Constant = Budget(max_steps=3, max_calls=3, max_seconds=3.0, max_cost_usd=3.0, max_tokens=3)
 
 
@@ -90,7 +91,7 @@ def guard_cases(budget: Budget = _BUDGET, **fields: Any) -> pytest.MarkDecorator
     cases = [
         pytest.param(snapshot(**{**fields, "budget": budget, used: amount}), field, over, id=f"{field}-{word}")
         for field, used in _USED.items()
-        for amount, over, word in _around(getattr(budget, field))
+        for amount, over, word in _around(getattr(budget, field), field in _WHOLE)
     ]
     return pytest.mark.parametrize(("snapshot", "field", "over"), cases)
 
@@ -141,10 +142,9 @@ def _flights(phases: Iterable[Flight | str], calls: tuple[Call, ...]) -> Iterato
             yield Flight(call, one, int(one == LOST), result)
 
 
-def _around(limit: Any) -> Iterator[tuple[Any, int, str]]:
+def _around(limit: Any, whole: bool) -> Iterator[tuple[Any, int, str]]:
     if limit is None:
         return
-    whole = isinstance(limit, int)
     yield limit - 1 if whole else nextafter(limit, -inf), -1, "below"
     yield limit, 0, "at"
     above = limit + 1 if whole else nextafter(limit, inf)

@@ -198,8 +198,8 @@ class Context:
     data: Any = None  #: the caller's own object, given as ``run(context=...)``
     call: Call = Call("", "")  #: what the model asked for
     calls: int = 0  #: how many calls the run has admitted so far, those of this turn included
-    #: Whether to stop: a token of this call's own. It comes with the run's cancel, whatever that is, at the deadline, at
-    #: the tool's timeout, and when an exception (a KeyboardInterrupt, a cancelled task) leaves the run.
+    #: Whether to stop: a token of this call's own. It comes with the run's cancel, whatever that is, at the deadline,
+    #: at the tool's timeout, and when an exception (a KeyboardInterrupt, a cancelled task) leaves the run.
     cancel: CancelToken = attrs.field(factory=CancelToken, converter=as_token)
     deadline: float | None = None  #: when the time of the run or of this call is spent, on ``clock``
     timeout: float | None = None  #: the seconds that its tool gives the call
