@@ -35,8 +35,8 @@ from loopmachine.review.stock import Stock
 from loopmachine.review.world import ANSWERS, World
 from loopmachine.table import TOOL_LOOP
 
-LOOKS = 5  #: advances that took the same rows at which a walk looks closer
-GUARDS = 20  #: advances that took the same rows at which it asks the guards of the rows not taken, wherever they lead
+LOOKS = 3  #: advances that took the same rows at which a walk looks closer
+GUARDS = 5  #: advances that took the same rows at which it asks the guards of the rows not taken, wherever they lead
 #: Of these the walk takes care itself: the same event again where a rest is new, and spoilt where it looks closer.
 ELSEWHERE = ("I9", "I11")
 FIRST = ("I7", "I8")  #: of the promises that a move breaks these are named: where they are, the account is misled
@@ -115,7 +115,8 @@ class Walk:
     #: The promises that a move can break, by whether it leads to a new rest and what it has to do with.
     _breakable: dict[tuple[bool, ...], list[Promise]] = attrs.field(init=False)
     _stock: Stock = attrs.field(init=False)
-    _told: Callable[[dict[str, Any]], tuple[Any, ...]] = attrs.field(init=False)  #: what promises know of an account
+    #: What the promises know of an account besides its snapshot.
+    _told: Callable[[dict[str, Any], Snapshot], tuple[Any, ...]] = attrs.field(init=False)
     _seen: set[tuple[Any, ...]] = attrs.field(factory=set)
     _todo: deque[Place] = attrs.field(factory=deque)
     _chance: random.Random = attrs.field(factory=lambda: random.Random(0))
@@ -169,7 +170,7 @@ class Walk:
             start = start.but(log=Latest())
         answers = left(definition.states[start.state], start)
         known = Account.of(start)
-        key = self.world.key(start), self._told(vars(known))
+        key = self.world.key(start), self._told(vars(known), start)
         return Place(start, known, answers, outstanding(definition, start), key)
 
     def _leave(self, place: Place) -> None:
@@ -188,7 +189,7 @@ class Walk:
             except BaseException as error:  # a SystemExit, too: it would end the command as if all were well
                 self._break("I8", _refused(error), place, event)
                 return
-            rows, key = after.log.latest, (key_of(after), told_of(move.told.__dict__))
+            rows, key = after.log.latest, (key_of(after), told_of(move.told.__dict__, after))
             new = key not in seen
             found = self._check(move, rows, new)
             if found is not None:

@@ -26,13 +26,15 @@ _NUMBERS: Constant = itemgetter(*_AS_THEY_ARE, *_LIMITED)
 _TOLD: Constant = ("wrapping", "failures", "flawed", "cancelled", "truncated", "by_tool")
 
 
-def told(policy: Policy) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+def told(policy: Policy) -> Callable[[dict[str, Any], Snapshot], tuple[Any, ...]]:
     """What the promises know of a rest besides its snapshot, from the fields of an account."""
     known = itemgetter(*_TOLD) if policy.max_identical_turns is None else itemgetter(*_TOLD, "alike")
 
-    def of(account: dict[str, Any]) -> tuple[Any, ...]:
+    def of(account: dict[str, Any], snapshot: Snapshot) -> tuple[Any, ...]:
         brought = account["brought"]
-        return known(account) if brought is None else (known(account), _pending(brought, account))
+        if brought is snapshot.turn and not (account["fates"] or account["decisions"]):  # ``Sight`` sees all of it
+            return known(account)
+        return known(account), None if brought is None else _pending(brought, account)
 
     return of
 

@@ -44,12 +44,12 @@ def total(move: Move) -> str | None:
 
     Every rest takes another host, and a cancel unless it is a poll; a model that was asked is waited for.
     """
-    state, asking = move.state, move.asking
-    if _waits(asking) is not (state.final is None) or state.auto:
+    state, asking, kind = move.state, move.asking, type(move.event)
+    if (asking != () and _waits(asking)) is not (state.final is None) or state.auto:
         return f"the run stands in {state.name} and waits for {asking or 'nothing'}"
-    if type(move.event) is CancelRequested and _model(move.asked) and not _model(asking):
+    if kind is CancelRequested and _model(move.asked) and not _model(asking):
         return f"the model was asked, and in {state.name} nobody waits for it any more"
-    led = move.before.state, type(move.event), state.name
+    led = move.before.state, kind, state.name
     return None if led in _sound(move.definition) else _unsound(move, led)
 
 
