@@ -7,7 +7,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import attrs
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from loopmachine import TOOL_LOOP, Loop, Row, codec, events, limits, records
 from loopmachine.definition import Definition
 from loopmachine.events import Event
+from loopmachine.frozen import freeze, thaw
 from loopmachine.history import History, Ids
 from loopmachine.limits import Budget, Policy, Spend, Usage
 from loopmachine.records import Call, CallResult, Decision, Exchange, Final, Note, Turn, UserMessage
@@ -101,6 +103,33 @@ def test_what_is_written_is_the_name_and_what_is_not_at_its_default() -> None:
     assert codec.plain((Budget(), None, 1.5, "x")) == [{"is": "Budget"}, None, 1.5, "x"]
 
 
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("\ud83d\udc0d", ["\ud83d", "\udc0d"]),
+        ("a \ud83d\udc0d\ud83d\udc0d\U0001f40d", ["a \ud83d", "\udc0d\ud83d", "\udc0d\U0001f40d"]),
+    ],
+)
+def test_halves_of_a_character_beside_each_other_stay_halves(text: str, items: list[str]) -> None:
+    """JSON has the same escapes for the two and the one, and a reader makes one of them."""
+    data = codec.plain(text)
+    assert (data, codec.record(thaw(freeze(data)))) == ({"is": "str", "items": items}, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "abc", "\U0001f40d", "\ud83d", "\udc0d\ud83d", "\ud83d \udc0d", "\ud83d\U0001f40d"]
+)
+def test_other_text_is_written_as_it_is(text: str) -> None:
+    """Half a character by itself too."""
+    assert (codec.plain(text), codec.record(thaw(freeze(text)))) == (text, text)
+
+
+def test_what_equals_the_default_and_is_of_another_type_is_written() -> None:
+    """Or it would be read as the default."""
+    at = codec.plain(records.BaseSnapshot(state="x", clock=0))
+    assert at == {"is": "BaseSnapshot", "state": "x", "clock": 0, "log": {"is": "EventLog", "items": []}}
+
+
 def test_logs_are_written_as_their_items() -> None:
     """Histories, ids, and the events with the rows that they took."""
     log = AT["checking_cancel"].but(state="x").log.append(EVENTS["CancelPolled"], ("a/1", "b/2"))
@@ -141,6 +170,9 @@ def edited(data: dict[str, Any], **fields: Any) -> dict[str, Any]:
         {"is": "History", "items": 5},
         {"is": "History", "items": ["x"]},
         {"is": "History", "items": [{"is": "Budget"}]},
+        {"is": "str"},
+        {"is": "str", "items": "ab"},
+        {"is": "str", "items": ["a", 5]},
         {"is": "Ids"},
         {"is": "Ids", "items": [1]},
         {"is": "EventLog", "items": 5},
@@ -358,13 +390,35 @@ class Failure(Event):
     at: float = attrs.field(kw_only=True)
 
 
-def test_an_event_of_ones_own_may_not_bear_the_name_of_a_record() -> None:
-    """It could not be told from that when it is read; the loop says so before anything is told to it."""
-    said = "^definition: its event Failure bears the name of a record of this library; give it another$"
-    with pytest.raises(ValueError, match=said):
-        codec.own_events(taking(Failure))
-    with pytest.raises(ValueError, match=said):
-        Loop("go", definition=taking(Failure), at=0.0)
+@attrs.define
+class Changing(Event):
+    """An event that somebody can change."""
+
+    at: float = attrs.field(kw_only=True)
+
+
+def named(name: str) -> type[Any]:
+    """An event of this name."""
+    return attrs.make_class(name, {"at": attrs.field(kw_only=True)}, bases=(Event,), frozen=True)
+
+
+TAKEN = "bears the name of a record of this library; give it another"
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (Failure, f"Failure {TAKEN}"),
+        (named("History"), f"History {TAKEN}"),
+        (named("str"), f"str {TAKEN}"),
+        (Changing, "Changing must be frozen, as the log is; write @attrs.frozen"),
+    ],
+)
+def test_an_event_of_ones_own_has_a_name_of_its_own_and_stays_as_it_is(kind: type[Any], says: str) -> None:
+    """It could not be told from a record when it is read, or be another by then; the loop says so when it is made."""
+    for use in (codec.own_events, lambda definition: Loop("go", definition=definition, at=0.0)):
+        with pytest.raises(ValueError, match=f"^{re.escape(f'definition: its event {says}')}$"):
+            use(taking(kind))
 
 
 @pytest.mark.parametrize(
@@ -432,6 +486,75 @@ def test_an_own_event_that_could_not_be_read_back_is_refused(event: Any, says: s
     said = str(caught.value)
     assert says in said
     assert said.startswith(f"{type(event).__name__}: ") or "whose fields hold text, finite numbers, True," in said
+
+
+@attrs.frozen
+class Told(Event):
+    """Something was told, in types that a type checker does not know."""
+
+    what: Any
+    flag: bool | int = 1
+    aside: Any = attrs.field(default=None, eq=False)
+    at: float = attrs.field(kw_only=True)
+
+
+class Mood(StrEnum):
+    """Text of a class of its own."""
+
+    GOOD = "good"
+
+
+class Degree(IntEnum):
+    """Numbers of a class of its own."""
+
+    WARM = 1
+
+
+class Seconds(float):
+    """A number of a class of its own."""
+
+
+class Pair(NamedTuple):
+    """A tuple of a class of its own."""
+
+    one: int
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Told(Mood.GOOD, at=1.0),
+        Told(Degree.WARM, at=1.0),
+        Told(Seconds(1.0), at=1.0),
+        Told(Pair(1), at=1.0),
+        Told((1, (Mood.GOOD,)), at=1.0),
+        Told(math.inf, at=1.0),
+        Told(Budget(max_seconds=Seconds(1.0)), at=1.0),
+        Told(None, aside=b"x", at=1.0),
+        Told(None, aside=[1], at=1.0),
+        Told(None, at=Seconds(1.0)),
+    ],
+    ids=str,
+)
+def test_an_own_event_that_would_only_be_equal_to_what_is_read_back_is_refused(told: Told) -> None:
+    """Its guards would see another thing."""
+    with pytest.raises(
+        TypeError, match=r"^Told must be the same once it was written as JSON and read: .*; it would be "
+    ):
+        codec.check_event(told, taking(Told))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [Told(1.0, True, at=1), Told(-0.0, 1, ("x", None), at=1.0), Told(History([HELLO]), 2, Budget(), at=1.0)],
+    ids=str,
+)
+def test_an_own_event_is_read_back_as_what_it_is_to_the_types_of_its_fields(told: Told) -> None:
+    """Those that are equal to their defaults and those that are not compared included."""
+    definition = taking(Told)
+    codec.check_event(told, definition)
+    again = codec.record(thaw(freeze(codec.plain(told))), codec.own_events(definition))
+    assert repr(again) == repr(told)
 
 
 @pytest.mark.parametrize("event", [None, 5, math.nan, EVENTS, Event, Escalated(more=object(), at=1.0)])

@@ -238,6 +238,21 @@ def test_a_pause_is_finite_seconds(pause: float) -> None:
         ModelError("busy", retry_after=pause)
 
 
+@pytest.mark.parametrize(
+    ("field", "kind", "right"),
+    [
+        ("retry_after", ValueError, "finite seconds from 0 on or None"),
+        ("retryable", TypeError, "True or False"),
+        ("timed_out", TypeError, "True or False"),
+    ],
+)
+def test_a_number_that_cannot_be_written_is_refused_by_name_too(field: str, kind: type[Exception], right: str) -> None:
+    """Not with the words of Python, which name no field."""
+    with pytest.raises(kind) as caught:
+        ModelError("busy", **{field: 10**5000})  # type: ignore[arg-type]  # the case
+    assert str(caught.value) == f"ModelError: {field} must be {right}, not <int>"
+
+
 def test_a_denial_needs_no_words() -> None:
     """``raise Denied`` is one."""
     assert (Denied().code, str(Denied())) == ("denied", "denied")

@@ -45,6 +45,7 @@ from tests.drivers import DONE, DRIVERS, Driver, Stage, Words, as_task, call, ca
 from tests.hostile import spoil, spoil_messages
 from tests.strategies import BUDGETS, POLICIES, TICKS, USAGES, rarely
 from tests.test_async_host import played
+from tests.test_hosts import unawaited
 
 # --- the script -------------------------------------------------------------------------------------------
 
@@ -715,6 +716,32 @@ def test_what_a_sync_callable_hands_out_to_be_awaited_is_awaited_where_that_can_
         run(lambda messages, tools: PAY, "go", **given)
     result = played(lambda: run_async(model, "go", **given))
     assert (result.status, stage.effects) == ("answered", ["pay 1"])
+
+
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda one: one.name)
+def test_a_cancel_that_hands_out_what_is_to_be_awaited_is_refused_wherever_it_is_asked(driver: Driver) -> None:
+    """At a poll, in a pause and before the run is suspended: as a yes it would end the run."""
+
+    async def stop() -> None:
+        """Never awaited."""
+
+    def ended(later: int) -> str:
+        stage, answers = Stage(driver), iter([False] * later)
+        model = stage.model(ModelError("busy", retryable=True, retry_after=0.01), PAY)
+        given: dict[str, Any] = {"tools": stage.tools(), "policy": Policy(model_retries=1)}
+        try:
+            return driver.drive(model, "go", cancel=lambda: stop() if next(answers, True) else False, **given).status
+        except TypeError as wrong:
+            return str(wrong)
+
+    ends = [""]
+
+    def act() -> None:
+        while ends[-1] != "awaiting_approval":
+            ends.append(ended(len(ends) - 1))
+
+    refused = "cancel is async, or yields; it is asked and not awaited, and must return True or False"
+    assert (unawaited(act), {*ends}, len(ends) > 6) == ([], {"", refused, "awaiting_approval"}, True)
 
 
 def test_a_generator_that_is_not_to_be_awaited_is_no_reply() -> None:

@@ -6,6 +6,7 @@ import math
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ NO_NUMBERS: list[Any] = [True, False, "5", b"5", math.nan, math.inf, -math.inf, 
 BELOW_ONE: list[Any] = [0, -1, 0.0, -0.5]
 FRACTIONS: list[Any] = [1.5, 2.0]
 HUGE = 10**400  #: a count that can be, but no number of seconds or dollars: a float does not hold it
+LONGEST = 10**600 - 1  #: a count that can be, and the greatest
 
 
 def refused(record: type[Any], **fields: Any) -> str:
@@ -69,12 +71,50 @@ def test_a_budget_refuses_a_limit_that_is_no_positive_finite_number(field: str, 
         *each("max_calls", [None, 1, 2, HUGE]),
         *each("max_tokens", [None, 1, 2, HUGE]),
         *each("max_seconds", [None, 1, 5e-324, 0.5, 1.7e308]),
-        *each("max_cost_usd", [None, 1, 5e-324, 0.5, 1.7e308]),
+        *each("max_cost_usd", [None, 1, 1e-12, 0.5, 1.7e308, sys.float_info.max]),
     ],
 )
 def test_a_budget_takes_every_positive_finite_limit(field: str, value: Any) -> None:
     """A limit is kept as it was given."""
     assert getattr(Budget(**{field: value}), field) is value
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [(1 / 3, 0.333333333333), (6e-13, 1e-12), (0.8 - 0.1, 0.7), (0.1 + 0.2, 0.3)]
+)
+def test_a_limit_of_dollars_is_kept_to_as_many_digits_as_costs_are(given: float, kept: float) -> None:
+    """So that what is spent reaches it where it would in numbers without end."""
+    assert Budget(max_cost_usd=given) == Budget(max_cost_usd=kept)
+    assert Budget(max_cost_usd=given).max_cost_usd == kept
+
+
+@pytest.mark.parametrize("limit", [4e-13, 5e-324])
+def test_a_limit_of_less_than_the_least_cost_is_refused(limit: float) -> None:
+    """It would be none of dollars that can be spent."""
+    said = f"Budget: max_cost_usd must be a number from 1e-12 on or None, not {limit}"
+    assert refused(Budget, max_cost_usd=limit) == said
+
+
+COUNTS = [
+    (Budget, "max_steps", "a positive whole number"),
+    (Budget, "max_calls", "a positive whole number or None"),
+    (Budget, "max_tokens", "a positive whole number or None"),
+    (Policy, "max_parallel", "a whole number from 1 on"),
+    (Policy, "model_retries", "a whole number from 0 on"),
+    (Policy, "max_identical_turns", "a whole number from 1 on or None"),
+    (Usage, "input_tokens", "a whole number from 0 on or None"),
+    (Usage, "unpriced", "a whole number from 0 on"),
+]
+
+
+@pytest.mark.parametrize(("record", "field", "kind"), COUNTS)
+def test_a_count_is_one_that_can_be_written(record: type[Any], field: str, kind: str) -> None:
+    """Python may refuse to write a whole number of more than 640 digits, and does so of more than 4300."""
+    assert getattr(record(**{field: LONGEST}), field) is LONGEST
+    for value, said in [(LONGEST + 1, str(LONGEST + 1)), (10**5000, "<int>")]:
+        says = f"{record.__name__}: {field} must be {kind}, not {said}, of more than 600 digits"
+        assert refused(record, **{field: value}) == says
+    assert refused(record, **{field: -(10**5000)}) == f"{record.__name__}: {field} must be {kind}, not <int>"
 
 
 def test_a_budget_lists_all_that_is_wrong_with_it() -> None:
@@ -115,6 +155,24 @@ def test_the_default_policy_is_the_rules_of_the_design() -> None:
         "max_result_chars": 65536,
         "max_identical_turns": None,
     }
+
+
+async def later(error: Exception) -> None:
+    """Says nothing, to whoever awaits it."""
+
+
+class Later:
+    """The same as an object."""
+
+    async def __call__(self, error: Exception) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("tells", [later, partial(later), Later(), Later().__call__], ids=str)
+def test_what_a_failing_tool_tells_is_not_awaited(tells: Any) -> None:
+    """It is refused as an async price is."""
+    said = "Policy: error_text is async; it is asked and not awaited, and must not be"
+    assert refused(Policy, error_text=tells) == said
 
 
 @pytest.mark.parametrize(
@@ -217,10 +275,14 @@ def test_usage_takes_every_count_and_cost(field: str, value: Any) -> None:
     assert getattr(Usage(**{field: value}), field) is value
 
 
-@pytest.mark.parametrize("model", [None, 5, b"m1"], ids=["None", "a number", "bytes"])
-def test_usage_names_a_model_in_text(model: Any) -> None:
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [(None, "None"), (5, "5"), (b"m1", "b'm1'"), (10**5000, "<int>")],
+    ids=["None", "a number", "bytes", "a number that can't be written"],
+)
+def test_usage_names_a_model_in_text(model: Any, said: str) -> None:
     """Which a price list is asked by."""
-    assert refused(Usage, model=model) == f"Usage: model must be text, not {model!r}"
+    assert refused(Usage, model=model) == f"Usage: model must be text, not {said}"
 
 
 def test_usage_lists_all_that_is_wrong_with_it() -> None:
@@ -251,6 +313,8 @@ SMALL = Usage(input_tokens=5, output_tokens=6, cached_tokens=7, reasoning_tokens
         ([BIG, SMALL], (HUGE + 5, 7, 9, 11, 1.7e308, "", 0, 0)),
         ([BIG, BIG], (2 * HUGE, 2, 4, 6, sys.float_info.max, "big", 0, 0)),
         ([attrs.evolve(BIG, cost_usd=10**308)] * 3, (3 * HUGE, 3, 6, 9, sys.float_info.max, "big", 0, 0)),
+        ([Usage(input_tokens=LONGEST), SMALL], (LONGEST, 6, 7, 8, 0.25, "", 1, 1)),
+        ([attrs.evolve(SMALL, unpriced=LONGEST)] * 2, (10, 12, 14, 16, 0.5, "small", LONGEST, 0)),
         ([SMALL, Usage(input_tokens=1, cost_usd=0.0, model="small")], (6, 6, 7, 8, 0.25, "small", 0, 1)),
         ([Usage(), SMALL, Usage(cost_usd=0.5)], (5, 6, 7, 8, 0.75, "", 1, 2)),
         ([Usage(), Usage()], (None, None, None, None, None, "", 0, 0)),
@@ -266,6 +330,8 @@ SMALL = Usage(input_tokens=5, output_tokens=6, cached_tokens=7, reasoning_tokens
         "two models",
         "more than a float holds",
         "whole dollars",
+        "more than can be written",
+        "more missing than can be written",
         "some unknown",
         "some unknown of several",
         "all unknown",

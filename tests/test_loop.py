@@ -326,8 +326,22 @@ def _said_before() -> History:
     return by_hand(started(), call("a", n=3), DONE).result().history
 
 
+HALVES = "\ud83d\udc0d"  #: of a character, which JSON writes like the whole of it
+
+
+def told(event: Event) -> Loop:
+    """A run that was told this at its start."""
+    loop = started()
+    loop.send(event)
+    return loop
+
+
 MADE: dict[str, Callable[[], Loop]] = {
     "odd texts": lambda: by_hand(started(prompt="\ud800 \u2028 \0 \U0001f40d\n"), call("\ud83d"), DONE),
+    "halves of a character beside each other": lambda: by_hand(
+        started(prompt=HALVES, system=HALVES), call(HALVES), call("\U0001f40d"), {"kind": "final", "text": HALVES}
+    ),
+    "a cancel for a reason in halves": lambda: told(CancelPolled(True, HALVES, at=1.0)),
     "a history, no prompt": lambda: by_hand(started(prompt=None, history=_said_before()), call("b"), DONE),
     "a history and a prompt": lambda: by_hand(started(history=_said_before()), call("a")),
     "every policy": lambda: by_hand(
@@ -1300,7 +1314,8 @@ def _changed(place: int, **fields: Any) -> Edit:
         (_added(18, POLLED), 18, "CancelPolled", "none", f"finished_answered {REFUSES}"),
         (lambda record: record.update(events=[]), 0, "the end", "checking_cancel/2", "no more events"),
         (lambda record: record["rows"].pop(), 17, "CancelPolled", "rechecking_cancel/2", "validating/8"),
-        (lambda record: record["rows"].append("x/1"), 18, "the end", "x/1", "no more events"),
+        (lambda record: record["rows"].append("x/1"), 17, "CancelPolled", "validating/8, x/1", "validating/8"),
+        (lambda record: record["rows"].append("finished_answered/1"), 18, "the end", "answered/1", "no more events"),
     ],
 )
 def test_a_record_that_does_not_fit_names_the_first_event_that_differs(

@@ -652,6 +652,33 @@ def test_a_record_that_ends_elsewhere_is_refused() -> None:
         replay(TOOL_LOOP, begun(), [], [], "validating")
 
 
+def room(passage: Passage, event: Event) -> bool:
+    """Fewer than two have passed."""
+    return passage.passed < 2
+
+
+UNCOUNTED = Definition(
+    "locked",
+    {
+        **{state: rows for state, rows in TURNSTILE.table.items() if state.name in ("locked", "closed")},
+        State("open", "Somebody may pass.", nothing): (Row(Push, "locked", room), Row(Push, "closed")),
+    },
+)
+
+
+@pytest.mark.parametrize("pushes", [1, 2])
+def test_an_event_that_takes_the_same_rows_and_leads_elsewhere_is_named(pushes: int) -> None:
+    """Not the one after it, nor the end: the record went on from another state."""
+    end, _ = walk(Passage(state="locked"), Coin(2), *[Push()] * pushes, definition=TURNSTILE)
+    with pytest.raises(ReplayDiverged) as caught:
+        replay(UNCOUNTED, Passage(state="locked"), end.events, end.rows, end.state)
+    assert (str(caught.value), caught.value.place) == (
+        "event 1, Push, does not fit: "
+        "the record has the rows open/1, counting/2, this definition gives the rows open/1",
+        1,
+    )
+
+
 class Stray(Tick):
     """An answer that somebody asks for and no row takes."""
 

@@ -63,6 +63,19 @@ def test_what_floats_lose_in_adding_is_not_left_to_spend(cost: float, times: int
     assert (at.cost_usd, spent, rules.cost_spent(at)) == (total, [False] * times, True)
 
 
+@pytest.mark.parametrize(
+    ("limit", "costs"), [(1 / 3, [1 / 3]), (0.1 + 0.2, [0.3]), (6e-13, [6e-13]), (2e-12, [1e-12] * 2)]
+)
+def test_a_cost_that_is_the_limit_spends_it(limit: float, costs: list[float]) -> None:
+    """However many digits the two have: they are compared to as many as costs are added up to."""
+    at = snapshot(budget=Budget(max_cost_usd=limit))
+    spent = []
+    for cost in costs:
+        spent.append(rules.cost_spent(at))
+        at = at.but(**rules.with_usage(at, usage(cost=cost)))
+    assert [*spent, rules.cost_spent(at)] == [*[False] * len(costs), True]
+
+
 @pytest.mark.parametrize(("since", "limit"), [(0.7, 0.1), (0.1, 0.2), (1e9, 0.3)])
 def test_the_time_is_spent_at_the_deadline(since: float, limit: float) -> None:
     """Not a moment later, though the difference of the two is less than the limit in floats; not one before."""

@@ -288,6 +288,21 @@ def test_what_the_parent_has_left_ends_both(budget: Budget, status: str) -> None
     )
 
 
+def test_what_the_parent_has_left_is_told_to_as_many_digits_as_costs_are() -> None:
+    """In floats 0.8 - 0.1 is more than 0.7, and a sub-run that spends 0.7 would go on."""
+
+    def scene(stage: Stage) -> Any:
+        child = sub(stage, call("c1") | {"usage": {"cost_usd": 0.7}}, FOUND, tools=looks(stage))
+        result = stage.run(ASK | {"usage": {"cost_usd": 0.1}}, tools=[child], budget=Budget(max_cost_usd=0.8))
+        return outcome(result)[:2], result.spend.cost_usd, stage.effects
+
+    assert everywhere(scene) == (
+        ("cost_budget", [("research", "failed", "cost_budget")]),
+        0.8,
+        [("research", "who?")],
+    )
+
+
 @pytest.mark.parametrize(
     ("budget", "told"),
     [

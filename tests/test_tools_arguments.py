@@ -78,7 +78,7 @@ def test_every_mistake_is_told_at_once() -> None:
         "- lines[0]['a b']: \"maybe\" where true or false is wanted",
         "- lines[1].price: missing; a number is wanted",
         "- lines[2]: 5 where an object is wanted",
-        '- note: "long" where text of at most 3 characters is wanted',
+        '- note: "long" where text of at most 3 characters or null is wanted',
         "- ticketid: there is no 'ticketid' here; known names: ticket_id, label, limit, lines, note; "
         "did you mean 'ticket_id'?",
         "- authorized: there is no 'authorized' here; known names: ticket_id, label, limit, lines, note",

@@ -338,6 +338,47 @@ def test_forms_with_one_tag_twice_are_told_apart_by_what_they_lack() -> None:
     assert judged(forms, {"kind": "a"})[1] == ["k: missing; a whole number is wanted"]
 
 
+UUID, DATE, NULL = {"format": "uuid"}, {"format": "date"}, {"type": "null"}
+STATUS, ALL = {"type": "string", "enum": ["open", "closed"]}, {"enum": ["all", "open"]}
+FIVES, DEBTS = {"type": "integer", "minimum": 10, "multipleOf": 5}, {"type": "number", "maximum": 0}
+TWICE = {"oneOf": ANY_NUMBER}
+A_UUID, A_DATE = "a UUID such as 12345678-1234-5678-1234-567812345678", "a date such as 2024-02-29"
+
+
+@pytest.mark.parametrize(
+    ("forms", "value", "fault"),
+    [
+        ([UUID, DATE, NULL], "x", f'"x" where {A_UUID} or {A_DATE} or null is wanted'),
+        ([STATUS, ALL], "alll", '"alll" where one of "open", "closed", "all" is wanted; did you mean \'all\'?'),
+        ([STATUS, ALL], 5, '5 where one of "open", "closed", "all" is wanted'),
+        ([ALL, WHOLE], "opn", '"opn" where one of "all", "open" or a whole number is wanted; did you mean \'open\'?'),
+        ([{"const": 1}, NULL, {"const": 2}], 3, "3 where one of 1, 2 or null is wanted"),
+        ([{"anyOf": [DATE, ALL]}, UUID], "x", f'"x" where {A_DATE} or one of "all", "open" or {A_UUID} is wanted'),
+        ([FIVES, DEBTS], 7, "7 where a number from 10 on and a multiple of 5 or a number up to 0 is wanted"),
+        ([{"minItems": 2}, {"items": WHOLE}], ["x"], '["x"] where a list of at least 2 items is wanted'),
+        ([TWICE, ALL], 1, "1 can be taken in 2 ways: a whole number or a number"),
+    ],
+)
+def test_of_what_fits_no_form_is_told_what_each_wants(forms: list[Any], value: Any, fault: str) -> None:
+    """Values by their names, once, of which the nearest is offered; what is nearer to one form is told of that."""
+    assert judged({"anyOf": forms}, value)[1] == [f"the arguments: {fault}"]
+
+
+def test_of_a_name_that_fits_no_form_is_told_what_each_wants() -> None:
+    """Those too that take no text, as a name is never read as something else."""
+    short = {"propertyNames": {"anyOf": [{"type": "string", "maxLength": 1}, WHOLE]}}
+    said = 'ab: the name "ab" where text of at most 1 characters or a whole number is wanted'
+    assert judged(short, {"ab": 1})[1] == [said]
+
+
+def test_what_is_no_kind_of_a_named_value_is_told_of_other_forms() -> None:
+    """The values are not nearer to a list than a form that takes lists."""
+    forms = {"anyOf": [{"enum": ["all", 1]}, {"items": WHOLE, "type": "array"}]}
+    assert judged(forms, ["x", "y"])[1] == [
+        f'[{at}]: "{one}" where a whole number is wanted' for at, one in enumerate("xy")
+    ]
+
+
 def test_where_coercion_would_have_to_choose_nobody_chooses() -> None:
     """What one form can be coerced to is taken, what two can be coerced to in different ways is refused."""
     first = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}

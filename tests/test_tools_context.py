@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import re
 import threading
@@ -18,6 +19,7 @@ from loopmachine.records import Call
 from loopmachine.tools import CallToken, CancelToken, Context
 from loopmachine.tools.context import never
 from tests.drivers import DONE, Stage, call, calls, everywhere
+from tests.test_hosts import unawaited
 
 CALL = Call("call-7", "pay", step=3, place=1)
 
@@ -298,6 +300,29 @@ def test_the_token_of_a_call_comes_at_the_deadline_unless_it_has_none(now: float
     """What has the deadline as its own is not told of it."""
     token = CallToken(None, deadline=5.0, clock=lambda: now)
     assert (token(), token.reason, token.untimed()()) == (late, "the deadline passed" if late else "", False)
+
+
+class Later:
+    """Something to be iterated asynchronously."""
+
+    def __aiter__(self) -> Later:
+        return self
+
+    async def __anext__(self) -> None:
+        """Never awaited."""
+
+
+@pytest.mark.parametrize(
+    "cancel", [lambda: asyncio.sleep(0), lambda: (one for one in "no"), lambda: (one async for one in Later())]
+)
+def test_the_token_of_a_call_takes_nothing_that_is_still_to_be_run_for_a_yes(cancel: Any) -> None:
+    """It says that a cancel must return True or False, and leaves no coroutine behind."""
+
+    def act() -> None:
+        with pytest.raises(TypeError, match=r"^cancel is async, or yields; it is asked and not awaited, and must retu"):
+            CallToken(cancel)()
+
+    assert unawaited(act) == []
 
 
 def test_who_subscribes_to_the_token_of_a_call_hears_of_all_and_is_not_held() -> None:

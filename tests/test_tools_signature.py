@@ -801,6 +801,74 @@ def outside_too(local: Elsewhere) -> None:  # type: ignore[name-defined]  # noqa
     """Its hint is nowhere in the module."""
 
 
+Json = dict[str, "Json"] | list["Json"] | int
+Forest = list["Tree"]
+Tree = dict[str, "Forest | None"]
+Told = "list[Told] | int"  #: as aliases were written before there were type statements
+Asking = Context | list["Asking"]
+
+
+@dataclasses.dataclass
+class Document:
+    """It holds what parameters hold, too."""
+
+    body: Json
+    more: Json | None = None
+
+
+def test_an_alias_that_was_assigned_may_hold_itself_by_its_name() -> None:
+    """It is referred to by that, once, wherever it stands, and its values are read as what it holds."""
+
+    def f(a: Any, b: Json, c: Document, d: Tree, e: Any) -> None: ...
+
+    f.__annotations__ |= {"a": Json, "e": Told}
+    made = of_function(f, "f")
+
+    def lists(of: Any) -> Any:
+        return {"type": "array", "items": of}
+
+    def maps(of: Any) -> Any:
+        return {"type": "object", "additionalProperties": of}
+
+    json_ref, tree_ref, null = {"$ref": "#/$defs/Json"}, {"$ref": "#/$defs/Tree"}, {"type": "null"}
+    whole = {"type": "integer"}
+    form = {"anyOf": [maps(json_ref), lists(json_ref), whole]}
+    fields = {"body": json_ref, "more": {"anyOf": [json_ref, null], "default": None}}
+    assert (made.schema["properties"], made.schema["$defs"]) == (
+        {
+            "a": form,
+            "b": json_ref,
+            "c": {"$ref": "#/$defs/Document"},
+            "d": tree_ref,
+            "e": {"anyOf": [lists({"$ref": "#/$defs/Told"}), whole]},
+        },
+        {
+            "Json": form,
+            "Document": {
+                "type": "object",
+                "description": "It holds what parameters hold, too.",
+                "properties": fields,
+                "required": ["body"],
+                "additionalProperties": False,
+            },
+            "Tree": maps({"anyOf": [lists(tree_ref), null]}),
+            "Told": {"anyOf": [lists({"$ref": "#/$defs/Told"}), whole]},
+        },
+    )
+    given = {"a": {"x": [{}]}, "b": [[1]], "c": {"body": {"y": 2}}, "d": {"z": [{"z": None}]}, "e": [[3]]}
+    assert made.typed(json.dumps(given)) == given | {"c": Document({"y": 2})}
+
+
+def test_an_alias_that_holds_itself_may_not_name_the_context() -> None:
+    """A model could give it."""
+
+    def f(ctx: Asking) -> None: ...
+
+    for make in _both(f, {"ctx": {}}):
+        with pytest.raises(InvalidTool, match=r"^f: parameter ctx: its hint .* names Context, and more than that"):
+            make()
+
+
 def test_what_is_not_there_yet_is_not_looked_at() -> None:
     """A function may use what is made after it."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -496,6 +498,9 @@ def failing(kind: str) -> Any:
         return asyncio.sleep(0)
     if kind == "awaitable":
         return Later()
+    if kind == "generator":
+        generated: Any = types.coroutine(lambda: (yield))
+        return generated()
     raise KeyboardInterrupt
 
 
@@ -506,7 +511,9 @@ class Later:
 
 
 FAILING = Toolbox([failing])
-UNAWAITED = "failing returned something to be awaited, and nobody awaits it; define the tool with async def"
+UNAWAITED = (
+    "failing returned something to be awaited, and nobody awaits it; define the tool, and what wraps it, with async def"
+)
 
 
 @pytest.mark.parametrize(
@@ -519,11 +526,27 @@ UNAWAITED = "failing returned something to be awaited, and nobody awaits it; def
         ("stop", {}, ("failed", "StopIteration", "")),
         ("coroutine", {}, ("failed", UNAWAITED, "")),
         ("awaitable", {}, ("failed", UNAWAITED, "")),
+        ("generator", {}, ("failed", UNAWAITED, "")),
     ],
 )
 def test_a_tool_that_fails_is_told_of(kind: str, options: dict[str, Any], told: tuple[str, str, str]) -> None:
     """An exception becomes a failed result as the policy says; so does something to be awaited, which is closed."""
     assert perform("failing", {"kind": kind}, FAILING, **options) == told
+
+
+def test_who_wrote_a_tool_is_told_that_nobody_awaits_it() -> None:
+    """A wrapper that is not async hides one that is; the model, which is told too, can't mend that."""
+
+    async def hidden() -> None:
+        """Never awaited."""
+
+    @functools.wraps(hidden)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        return hidden(*args, **named)
+
+    warned: list[str] = []
+    told, text = perform("hidden", {}, Toolbox([wrapped], warned.append)), UNAWAITED.replace("failing", "hidden")
+    assert (told, warned) == (("failed", text, ""), [text])
 
 
 def test_what_is_no_exception_of_the_tool_passes_through() -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, ModelFailed, Resumed
-from loopmachine.host import LAST_WAIT, LEAVING, LONGEST_WAIT, Host, close, decided, is_awaitable, passes, unfinished
+from loopmachine.host import LAST_WAIT, LEAVING, LONGEST_WAIT, Host, decided, passes, unfinished
 from loopmachine.loop import Loop
 from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult, Decision
@@ -25,7 +25,7 @@ from loopmachine.requests import (
 )
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
-from loopmachine.tools.context import POLL_SECONDS
+from loopmachine.tools.context import POLL_SECONDS, asked, close, is_awaitable
 from loopmachine.tools.results import fitted
 from loopmachine.tools.signature import is_async
 from loopmachine.tools.timeouts import Outcome, last_words, outcome_of
@@ -159,7 +159,7 @@ class AsyncHost(Host):
         """Wait, or until cancelled. Whether it was."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            if self.cancel is not None and self.cancel():
+            if self.cancel is not None and asked(self.cancel):
                 return True
             told = self.cancel is None or isinstance(self.cancel, CancelToken)
             await self.wait([self.wake], min(left, LONGEST_WAIT if told else POLL_SECONDS))

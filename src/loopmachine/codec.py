@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from reprlib import Repr
@@ -14,7 +15,7 @@ import attrs
 
 from loopmachine import events, limits, records
 from loopmachine.definition import Definition, once_each
-from loopmachine.frozen import freeze, thaw
+from loopmachine.frozen import freeze, thaw, whole
 from loopmachine.history import EventLog, History, Ids
 
 Kinds = Mapping[str, type[Any]]
@@ -25,7 +26,7 @@ _RECORDS: dict[str, type[Any]] = {
     for kind in vars(module).values()
     if isinstance(kind, type) and attrs.has(kind)
 }
-_LOGS: Constant = ("History", "Ids", "EventLog")
+_NO_EVENTS: Constant = ("History", "Ids", "EventLog", "str")  #: names that stand for something else in data
 _KINDS: Constant = frozenset(_RECORDS.values())
 ENTRY = records.UserMessage | records.Exchange | records.Note | records.Final  #: of a history
 _NONE: Kinds = MappingProxyType({})
@@ -44,8 +45,15 @@ _shown = Repr()
 _shown.maxstring = _shown.maxother = 80
 
 
+#: Between two halves of a character that stand together, of which JSON would make one character.
+_HALVES: Constant = re.compile(r"(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
+
+
 def plain(value: Any) -> Any:
     """Plain, JSON-shaped data for a record: its name under "is", and the fields that are not at their default."""
+    if isinstance(value, str):
+        halves = [] if value.isascii() or whole(value) == value else _HALVES.split(value)
+        return {"is": "str", "items": halves} if len(halves) > 1 else value
     if isinstance(value, History):
         return {"is": "History", "items": [plain(entry) for entry in value.entries]}
     if isinstance(value, Ids | EventLog):
@@ -57,7 +65,7 @@ def plain(value: Any) -> Any:
     found = {"is": type(value).__name__}
     for field in attrs.fields(type(value)):
         item = getattr(value, field.name)
-        if field.init and item != field.default:
+        if field.init and (type(item) is not type(field.default) or item != field.default):
             found[field.name] = plain(item)
     return found
 
@@ -72,6 +80,8 @@ def record(data: Any, own: Kinds = _NONE) -> Any:
     if not isinstance(data, dict):
         return data
     name = data.get("is")
+    if name == "str":
+        return "".join(_all("str", record(data.get("items"), own), lambda one: isinstance(one, str)))
     if name == "History":
         return History(_all("History", record(data.get("items"), own), lambda one: isinstance(one, ENTRY)))
     if name == "Ids":
@@ -203,15 +213,17 @@ def misfits(value: Any, hint: Any, path: str = "") -> Iterator[tuple[str, str]]:
 def own_events(definition: Definition) -> Kinds:
     """The events that the rows of a definition name and this library does not have.
 
-    Raises ValueError for one that bears the name of a record of this library.
+    Raises ValueError for one that bears the name of a record of this library, and for one that can be changed.
     """
     named = {row.event_name: row.event for _, _, row in definition.all_rows() if row.event and attrs.has(row.event)}
     own = {name: kind for name, kind in named.items() if kind not in _KINDS}
-    for name in own:
-        if name in _RECORDS or name in _LOGS:
+    for name, kind in own.items():
+        if name in _RECORDS or name in _NO_EVENTS:
             raise ValueError(
                 f"definition: its event {name} bears the name of a record of this library; give it another"
             )
+        if kind.__setattr__ is not events.Resumed.__setattr__:  # which every frozen class has from attrs
+            raise ValueError(f"definition: its event {name} must be frozen, as the log is; write @attrs.frozen")
     return own
 
 
@@ -228,7 +240,7 @@ def check_event(event: Any, definition: Definition) -> None:
 def _check_own(event: Any, own: Kinds) -> None:
     try:
         again = record(thaw(freeze(plain(event))), own)
-        why = "" if again == event else f"it would be {_shown.repr(again)}"
+        why = "" if _alike(again, event) else f"it would be {_shown.repr(again)}"
     except (TypeError, ValueError, RecursionError) as error:
         why = str(error)
     if why:
@@ -237,3 +249,15 @@ def _check_own(event: Any, own: Kinds) -> None:
             "row, whose fields hold text, finite numbers, True, False, None, records of this library, or tuples of "
             f"these; {why}"
         )
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Finite, equal and of the same class, in every field and item: whatever guards look at, they see the same."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if attrs.has(type(one)):
+        names = [field.name for field in attrs.fields(type(one))]
+        return all(_alike(getattr(one, name), getattr(other, name)) for name in names)
+    return bool(one == other) and (not isinstance(one, float) or math.isfinite(one))

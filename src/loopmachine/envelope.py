@@ -28,7 +28,7 @@ def write(start: Snapshot, snapshot: Snapshot, wire: Wire, system: str | None, e
         {
             "format": FORMAT,
             "wire": wire.name,
-            "system": system,
+            "system": codec.plain(system),
             "error_text": "callable" if callable(error_text) else error_text,
             "start": codec.plain(start),
             "events": [codec.plain(event) for event in snapshot.events],
@@ -58,6 +58,7 @@ def read(text: str, definition: Definition) -> dict[str, Any]:
     own = codec.own_events(definition)
     try:
         data["start"], data["events"] = codec.record(data["start"]), codec.record(data["events"], own)
+        data["system"] = codec.record(data["system"])
     except RecursionError as wrong:
         raise ValueError(f"{_NO_RUN}: it is too deep") from wrong
     taken: Any = (Event, *own.values())

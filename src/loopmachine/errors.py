@@ -56,7 +56,7 @@ class ReplayDiverged(LoopError):
 
 def check_pause(who: str, seconds: object) -> None:
     """Refuse a pause that can't be one: TypeError for what is no number, ValueError for one that is none of seconds."""
-    said = f"{who}: retry_after must be finite seconds from 0 on or None, not {seconds!r}"
+    said = f"{who}: retry_after must be finite seconds from 0 on or None, not {shown(seconds)}"
     if isinstance(seconds, int | float) and not isinstance(seconds, bool):
         if not 0 <= seconds <= sys.float_info.max:  # a greater whole number can't be added to a clock
             raise ValueError(said)
@@ -82,7 +82,7 @@ class ModelError(LoopError):
     ) -> None:
         for name, value in (("retryable", retryable), ("timed_out", timed_out)):
             if not isinstance(value, bool):
-                raise TypeError(f"ModelError: {name} must be True or False, not {value!r}")
+                raise TypeError(f"ModelError: {name} must be True or False, not {shown(value)}")
         check_pause("ModelError", retry_after)
         self.code = str(code)
         self.message = str(message)

@@ -6,13 +6,12 @@ import inspect
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from types import CoroutineType, GeneratorType
 from typing import Any
 from typing import Final as Constant
 
@@ -26,7 +25,7 @@ from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, StartCalls
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
-from loopmachine.tools.context import reason_of
+from loopmachine.tools.context import asked, reason_of
 from loopmachine.tools.signature import is_async
 from loopmachine.wire import PLAIN, Wire
 
@@ -255,7 +254,7 @@ class Host(ABC):
         cancel = self.cancel
         if cancel is None:
             return CancelPolled(False, at=self.clock())
-        cancelled = seen or bool(cancel())
+        cancelled = seen or asked(cancel)
         return CancelPolled(cancelled, reason_of(cancel), at=self.clock())
 
     def cancel_told(self) -> bool:
@@ -263,7 +262,7 @@ class Host(ABC):
         cancel, snapshot = self.cancel, self.loop.snapshot
         if cancel is None or "CancelRequested" not in self.loop.definition.accepts(snapshot.state):
             return False
-        if snapshot.cancelled or not cancel():
+        if snapshot.cancelled or not asked(cancel):
             return False
         self.tell(CancelRequested(reason_of(cancel), at=self.clock()))
         return True
@@ -297,18 +296,6 @@ class Host(ABC):
     def replied(self, reply: Any) -> None:
         """Tell what the model replied."""
         self.tell(ModelReplied(self.loop.turn(reply), at=self.clock()))
-
-
-def is_awaitable(value: object) -> bool:
-    """Whether it is to be awaited: by its type, as ``await`` looks. It may raise where it is asked."""
-    kind = type(value)
-    return issubclass(kind, Awaitable) or (kind is GeneratorType and inspect.isawaitable(value))
-
-
-def close(value: object) -> None:
-    """Leave no coroutine behind that nobody will await."""
-    if type(value) is CoroutineType:
-        value.close()
 
 
 def decided(call: Call, verdict: Any) -> list[Decision]:

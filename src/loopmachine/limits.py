@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from inspect import iscoroutinefunction
 from typing import Any
 from typing import Final as Constant
 
 import attrs
 
 from loopmachine.errors import shown
+
+DIGITS: Constant = 12  #: of a US dollar, to which costs are added up
+_TOO_LONG: Constant = 10**600  #: from here on Python may refuse to write a whole number
 
 
 def is_number(value: object) -> bool:
@@ -19,7 +23,12 @@ def is_number(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and value < _TOO_LONG
+
+
+def _given(value: object) -> str:
+    """What was given, for the sentence that refuses it."""
+    return shown(value) + (", of more than 600 digits" if isinstance(value, int) and value >= _TOO_LONG else "")
 
 
 def _refuse(what: str, faults: list[str]) -> None:
@@ -31,6 +40,7 @@ def _refuse(what: str, faults: list[str]) -> None:
 class Budget:
     """The limits of a run. ``spent`` means used >= limit; None is no limit. Can be shared by runs.
 
+    ``max_cost_usd`` is kept to 12 digits, as costs are added up, so that a step of 1 / 3 reaches a limit of 1 / 3.
     Raises ValueError that names every field that is not a positive, finite number (NaN and bool included).
     """
 
@@ -51,7 +61,11 @@ class Budget:
             if not right or value <= 0:
                 kind = "a positive whole number" if whole else "a positive, finite number"
                 none = "" if field == "max_steps" else " or None"
-                faults.append(f"{field} must be {kind}{none}, not {shown(value)}")
+                faults.append(f"{field} must be {kind}{none}, not {_given(value)}")
+            elif field == "max_cost_usd" and (kept := round(value, DIGITS)) != value:
+                object.__setattr__(self, field, kept)
+                if not kept:
+                    faults.append(f"{field} must be a number from 1e-{DIGITS} on or None, not {shown(value)}")
         _refuse("Budget", faults)
 
 
@@ -88,6 +102,8 @@ class Policy:
         for field, known in _CHOICES.items():
             value = getattr(self, field)
             if field == "error_text" and callable(value):
+                if iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__):
+                    faults.append("error_text is async; it is asked and not awaited, and must not be")
                 continue
             if not any(value is one or (type(value) is type(one) and value == one) for one in known):
                 choices = [*map(repr, known), *(["a callable"] if field == "error_text" else [])]
@@ -95,10 +111,10 @@ class Policy:
         for field, least in _NUMBERS.items():
             value = getattr(self, field)
             if not _is_count(value) or value < least:
-                faults.append(f"{field} must be a whole number from {least} on, not {shown(value)}")
+                faults.append(f"{field} must be a whole number from {least} on, not {_given(value)}")
         turns = self.max_identical_turns
         if turns is not None and (not _is_count(turns) or turns < 1):
-            faults.append(f"max_identical_turns must be a whole number from 1 on or None, not {shown(turns)}")
+            faults.append(f"max_identical_turns must be a whole number from 1 on or None, not {_given(turns)}")
         _refuse("Policy", faults)
 
 
@@ -126,16 +142,16 @@ class Usage:
         for field in ("unpriced", "unmetered"):
             value = getattr(self, field)
             if not _is_count(value) or value < 0:
-                faults.append(f"{field} must be a whole number from 0 on, not {shown(value)}")
+                faults.append(f"{field} must be a whole number from 0 on, not {_given(value)}")
         for field in _TOKENS:
             value = getattr(self, field)
             if value is not None and (not _is_count(value) or value < 0):
-                faults.append(f"{field} must be a whole number from 0 on or None, not {shown(value)}")
+                faults.append(f"{field} must be a whole number from 0 on or None, not {_given(value)}")
         cost = self.cost_usd
         if cost is not None and (not is_number(cost) or cost < 0):
             faults.append(f"cost_usd must be a finite number from 0 on or None, not {shown(cost)}")
         if not isinstance(self.model, str):
-            faults.append(f"model must be text, not {self.model!r}")
+            faults.append(f"model must be text, not {shown(self.model)}")
         _refuse("Usage", faults)
 
     @property
@@ -153,10 +169,8 @@ class Usage:
         blank where they give several.
         """
         parts = tuple(usages)
-        tokens = {field: _sum([getattr(part, field) for part in parts], 0) for field in _TOKENS}
-        cost = _sum([part.cost_usd for part in parts], 0.0)
-        if cost is not None:
-            cost = min(cost, sys.float_info.max)  # finite numbers may have no finite sum
+        tokens = {field: _sum([getattr(part, field) for part in parts], 0, _TOO_LONG - 1) for field in _TOKENS}
+        cost = _sum([part.cost_usd for part in parts], 0.0, sys.float_info.max)
         models = {part.model for part in parts}
         known = cls(**tokens, cost_usd=cost, model=models.pop() if len(models) == 1 else "")
         return attrs.evolve(
@@ -166,15 +180,15 @@ class Usage:
         )
 
 
-def _sum(amounts: list[Any], start: float) -> Any:
-    """The sum of those that are known, None where none is."""
+def _sum(amounts: list[Any], start: float, most: float) -> Any:
+    """The sum of those that are known, as far as it can be told; None where none is."""
     known = [amount for amount in amounts if amount is not None]
-    return sum(known, start) if known or not amounts else None
+    return min(sum(known, start), most) if known or not amounts else None
 
 
 def _missing(amounts: list[tuple[float | None, int]]) -> int:
     """How many parts are not in a sum, each amount given with how many are not in it."""
-    return sum(1 if amount is None else more for amount, more in amounts)
+    return min(sum(1 if amount is None else more for amount, more in amounts), _TOO_LONG - 1)
 
 
 @attrs.frozen(kw_only=True)

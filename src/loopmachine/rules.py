@@ -8,17 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Container
-from typing import Final as Constant
 
 import attrs
 
 from loopmachine.history import History
-from loopmachine.limits import Usage
+from loopmachine.limits import DIGITS, Usage
 from loopmachine.records import QUEUED, RUNNING, Call, Decision, Exchange, Flight, Note, Snapshot, Turn
 
 # --- what is spent ------------------------------------------------------------------------------------
-
-DIGITS: Constant = 12  #: of a US dollar, to which costs are added up
 
 
 def time_spent(snapshot: Snapshot, at: float) -> bool:

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 
 from loopmachine.events import CallReturned, Resumed
-from loopmachine.host import LEAVING, LONGEST_WAIT, Host, close, decided, is_awaitable, passes, unfinished
+from loopmachine.host import LEAVING, LONGEST_WAIT, Host, decided, passes, unfinished
 from loopmachine.loop import Loop
 from loopmachine.notices import log_warning
 from loopmachine.records import Call, CallResult, Decision
 from loopmachine.requests import AskApproval, AskModel, InterruptCalls, PollCancel, StartCalls
 from loopmachine.result import Result
 from loopmachine.tools import CancelToken
-from loopmachine.tools.context import POLL_SECONDS
+from loopmachine.tools.context import POLL_SECONDS, asked, close, is_awaitable
 from loopmachine.tools.signature import is_async
 
 
@@ -86,7 +86,7 @@ class SyncHost(Host):
         """Wait, or until cancelled. Whether it was."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            if self.cancel is not None and self.cancel():
+            if self.cancel is not None and asked(self.cancel):
                 return True
             if isinstance(self.cancel, CancelToken):
                 self.cancel.wait(min(left, LONGEST_WAIT))

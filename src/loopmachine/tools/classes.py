@@ -164,7 +164,50 @@ def resolved(written: Mapping[str, Any], holder: Any, names: Mapping[str, Any]) 
     """Hints as types, looked up in the module of their holder, which knows itself and its type parameters."""
     known = {one.__name__: one for one in getattr(holder, "__type_params__", ())} | {holder.__name__: holder}
     noted = type("Noted", (), {"__annotations__": dict(written)})  # a class, for what only classes may say
-    return typing.get_type_hints(noted, vars(sys.modules[holder.__module__]), {**names, **known}, include_extras=True)
+    return looked_up(noted, vars(sys.modules[holder.__module__]), {**names, **known})
+
+
+def looked_up(holder: Any, names: dict[str, Any], local: dict[str, Any]) -> dict[str, Any]:
+    """The hints of a holder as types. Of an alias that holds itself typing leaves the name, which is made a type."""
+    found = typing.get_type_hints(holder, names, local, include_extras=True)
+    left = [name for hint in found.values() for one in _left(hint) for name in one.__forward_code__.co_names]
+    if not left:
+        return found
+    known = {**names, **local}
+    assigned = {name: one for name in left if isinstance(one := known.get(name), str) or typing.get_args(one)}
+    aliases = {name: Named(name, one) for name, one in assigned.items()}
+    local = local | aliases
+    for alias in aliases.values():
+        alias.__value__ = typing.get_type_hints(alias, names, local, include_extras=True)["value"]
+    return typing.get_type_hints(holder, names, local, include_extras=True)
+
+
+def _left(hint: Any) -> Iterator[typing.ForwardRef]:
+    """The names in a hint that were not looked up."""
+    if isinstance(hint, typing.ForwardRef):
+        yield hint
+    for part in typing.get_args(hint):
+        yield from _left(part)
+
+
+class Named(type):
+    """An alias that was assigned, and holds itself by its name: a type, so that it may stand wherever one does."""
+
+    written: Any
+    __value__: Any  #: as written, until its names are looked up
+
+    def __new__(cls, name: str, written: Any) -> Named:
+        said = {"__annotations__": {"value": written}, "__type_params__": (), "__value__": written, "written": written}
+        return super().__new__(cls, name, (), said)
+
+    def __init__(cls, name: str, written: Any) -> None:
+        super().__init__(name, (), {})
+
+    def __eq__(cls, other: object) -> bool:
+        return isinstance(other, Named) and other.written is cls.written
+
+    def __hash__(cls) -> int:
+        return id(cls.written)
 
 
 def meaning(hint: Any, names: Mapping[str, Any]) -> Any:

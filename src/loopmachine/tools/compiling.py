@@ -14,7 +14,7 @@ from loopmachine.tools import nodes
 from loopmachine.tools.formats import FORMATS, fits
 from loopmachine.tools.nodes import Node
 from loopmachine.tools.patterns import BOUNDED, Unbounded, searcher
-from loopmachine.tools.words import cut, listed, show
+from loopmachine.tools.words import cut, either, listed, one_of, show
 
 KINDS: Constant[dict[str, str]] = {
     "integer": "a whole number",
@@ -256,6 +256,7 @@ def _type(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
 
 
 def _values(compiler: Compiler, node: Node, said: Said, path: Path) -> None:
+    node.values = list(map(show, _values_of(said)))
     if "enum" in said:
         node.checks.append(nodes.one_of_values(said["enum"], node))
     if "const" in said:
@@ -339,14 +340,13 @@ def _list(argument: Any) -> list[Any]:
 
 def words(said: Said, node: Node) -> str:
     """What a schema wants, in a few words."""
-    values = _values_of(said)
-    if values:
-        return ("one of " if len(values) > 1 else "") + listed(show(value) for value in values)
+    if node.values:
+        return one_of(node.values)
     if "format" in said:
         return FORMATS[said["format"]][1]
     if "type" in said:
         return " or ".join(KINDS[kind] for kind in _list(said["type"]))
     if node.beside and "not" not in said:
         every = node.beside[:1] if said.keys() & {"$ref", "allOf"} else node.beside
-        return " or ".join(dict.fromkeys(other.wanted for other in every))
+        return either((other.values, other.wanted) for other in every)
     return "an object" if "properties" in said else "a value"

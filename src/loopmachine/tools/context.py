@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from types import CoroutineType, GeneratorType
 from typing import Any, Self
 from typing import Final as Constant
 
@@ -104,6 +106,27 @@ def as_told(usage: Usage) -> Usage:
     return usage
 
 
+def is_awaitable(value: object) -> bool:
+    """Whether it is to be awaited: by its type, as ``await`` looks. It may raise where it is asked."""
+    kind = type(value)
+    return issubclass(kind, Awaitable) or (kind is GeneratorType and inspect.isawaitable(value))
+
+
+def close(value: object) -> None:
+    """Leave no coroutine behind that nobody will await."""
+    if type(value) is CoroutineType:
+        value.close()
+
+
+def asked(cancel: Callable[[], bool]) -> bool:
+    """What a cancel says. TypeError for what is still to be run: whatever it would bring, it would pass for a yes."""
+    said: object = cancel()
+    if type(said) is not bool and (is_awaitable(said) or isinstance(said, GeneratorType | AsyncGenerator)):
+        close(said)
+        raise TypeError("cancel is async, or yields; it is asked and not awaited, and must return True or False")
+    return bool(said)
+
+
 def reason_of(cancel: Callable[[], bool]) -> str:
     """Why, in the words of a token, of which a subclass may have others than text, or none."""
     token: Any = cancel
@@ -130,7 +153,7 @@ class CallToken(CancelToken):
         if not self._told:
             sources: tuple[Callable[[], bool], ...] = (self._run, *self._more)
             for source in sources:
-                if source():
+                if asked(source):
                     super().cancel(reason_of(source))
             if self._deadline is not None and self._clock() >= self._deadline:
                 super().cancel("the deadline passed")

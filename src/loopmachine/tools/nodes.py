@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from typing import Final as Constant
 
-from loopmachine.tools.faults import MOST_FAULTS, NONE, Fault, Faults, instead, under
+from loopmachine.tools.faults import MOST_FAULTS, NONE, Fault, Faults, in_words, instead, under
 from loopmachine.tools.numerals import Unreadable
 from loopmachine.tools.reading import READINGS, identity
-from loopmachine.tools.words import listed, near, quoted, show
+from loopmachine.tools.words import either, listed, near, quoted, show
 
 Check = Callable[["Examination", Any], tuple[Any, Faults]]
 _CONTAINERS: Constant = (dict, list)
@@ -23,7 +23,7 @@ _CONTAINERS: Constant = (dict, list)
 class Node:
     """A schema's checks, in order, and the nodes that it applies to the same value and to parts of it."""
 
-    __slots__ = ("_wanted", "bases", "beside", "checks", "kinds", "parts", "tags", "words")
+    __slots__ = ("_wanted", "bases", "beside", "checks", "kinds", "parts", "tags", "values", "words")
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
@@ -32,6 +32,7 @@ class Node:
         self.parts: list[Node] = []
         self.kinds: Sequence[str] = ()  #: of the values that it may take; none: of any
         self.tags: dict[str, list[Any]] = {}  #: the values of each name that takes only some, such as a type
+        self.values: Sequence[str] = ()  #: the only ones that it takes, as they are told; none: it names none
         self.words: Callable[[], str] = lambda: "a value"
         self._wanted = ""
 
@@ -148,6 +149,7 @@ def one_of_values(members: Sequence[Any], node: Node) -> Check:
     """``enum`` and ``const``: one of these values; 1 and 1.0 are the same, 1 and true are not."""
     known = {identity(member): member for member in members}
     names = [member for member in members if isinstance(member, str)]
+    kinds = tuple({type(member) for member in members})
 
     def check(look: Examination, value: Any) -> tuple[Any, Faults]:
         same = identity(value)
@@ -157,7 +159,7 @@ def one_of_values(members: Sequence[Any], node: Node) -> Check:
             for reading in (*READINGS["number"](value), *READINGS["boolean"](value)):
                 if identity(reading) in known:
                     return known[identity(reading)], NONE
-        return value, instead(value, node.wanted, names)
+        return value, instead(value, node.wanted, names, foreign=not isinstance(value, kinds))
 
     return check
 
@@ -277,7 +279,8 @@ def unlike(node: Node) -> Check:
 def union(options: Sequence[Node], node: Node, *, single: bool) -> Check:
     """``anyOf`` and ``oneOf`` (``single``): what one accepts as it is goes before what one can be coerced to.
 
-    Of what nothing takes the faults are told that the type of it has which its tag names, or else the nearest one.
+    Of what nothing takes the faults are told that the type of it has which its tag names, or else the nearest one;
+    where none is nearer, as of text, what each wants.
     """
 
     def check(look: Examination, value: Any) -> tuple[Any, Faults]:
@@ -293,7 +296,7 @@ def union(options: Sequence[Node], node: Node, *, single: bool) -> Check:
         misses = [(one, faults) for one, _, faults in told if not _foreign(faults)]
         if not misses:
             return value, instead(value, node.wanted, foreign=True)
-        return value, _by_tag(misses, value) or min((faults for _, faults in misses), key=len)
+        return value, _by_tag(misses, value) or _nearest(misses, value, options, told)
 
     return check
 
@@ -317,6 +320,25 @@ def _by_tag(misses: Sequence[tuple[Node, Faults]], value: Any) -> Faults:
         if all(any(fault.path == (name,) for fault in faults) for _, faults in misses):
             return under(name, _untagged(value, name, [one for of_type in tags for one in of_type[name]]))
     return NONE
+
+
+def _nearest(
+    misses: Sequence[tuple[Node, Faults]],
+    value: Any,
+    options: Sequence[Node],
+    told: Sequence[tuple[Node, Any, Faults]],
+) -> Faults:
+    """The fewest faults; where all are of the value as a whole, one that tells what is wanted in its place."""
+    every = [fault for _, faults in misses for fault in faults]
+    if not all(fault.wanted for fault in every):
+        return min((faults for _, faults in misses), key=len)
+    found = {id(one): faults for one, _, faults in told}
+
+    def wanted() -> str:
+        said = {key: " and ".join(in_words(fault.wanted) for fault in faults) for key, faults in found.items()}
+        return either((one.values, said.get(id(one), one.wanted)) for one in options)
+
+    return instead(value, wanted, [name for fault in every for name in fault.known])
 
 
 def _untagged(value: Mapping[str, Any], name: str, known: Sequence[Any]) -> Faults:

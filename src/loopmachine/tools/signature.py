@@ -16,7 +16,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 
 from loopmachine.errors import InvalidTool
-from loopmachine.tools.classes import default_of, fresh, meaning
+from loopmachine.tools.classes import default_of, fresh, looked_up, meaning
 from loopmachine.tools.context import Context
 from loopmachine.tools.makers import lean
 from loopmachine.tools.notes import NoSchema
@@ -228,7 +228,7 @@ def _read(parameter: inspect.Parameter, name: str, local: dict[str, Any], scope:
     Refused is what names Context and more: a model could give it.
     """
     holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
-    hint = typing.get_type_hints(holder, scope, local, include_extras=True)[parameter.name]
+    hint = looked_up(holder, scope, local)[parameter.name]
     asks = is_context(hint, local)
     if not asks and any(isinstance(one, type) and issubclass(one, Context) for one in _kinds(hint, local, set())):
         _refuse(name, parameter.name, f"its hint {hint!r} names Context, and more than that; write Context")

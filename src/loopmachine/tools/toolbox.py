@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -13,7 +13,7 @@ from loopmachine.frozen import freeze, thaw
 from loopmachine.kinds import CALLS
 from loopmachine.records import OUTCOMES, Call, CallResult, Turn
 from loopmachine.rules import free_id
-from loopmachine.tools.context import CancelToken, Context
+from loopmachine.tools.context import CancelToken, Context, is_awaitable
 from loopmachine.tools.defaults import with_defaults
 from loopmachine.tools.refusals import refusal
 from loopmachine.tools.results import COMMON, block_items, fitted, in_blocks, result_text
@@ -165,7 +165,7 @@ class Toolbox:
             return bound
         handler, args, named = bound
         try:
-            return _returned(call, handler(*args, **named), max_chars)
+            return self._returned(call, handler(*args, **named), max_chars)
         except Exception as error:
             return _raised(call, error, error_text, max_chars)
 
@@ -183,9 +183,22 @@ class Toolbox:
             return bound
         handler, args, named = bound
         try:
-            return _returned(call, await handler(*args, **named), max_chars)
+            return self._returned(call, await handler(*args, **named), max_chars)
         except Exception as error:
             return _raised(call, error, error_text, max_chars)
+
+    def _returned(self, call: Call, value: Any, max_chars: int) -> CallResult:
+        if type(value) not in COMMON:
+            if is_awaitable(value):
+                getattr(value, "close", bool)()
+                right = "define the tool, and what wraps it, with async def"
+                wrong = f"{call.name} returned something to be awaited, and nobody awaits it; {right}"
+                self._warn(wrong)  # its author can mend it, and not the model
+                return CallResult.of(call, "failed", wrong)
+            if items := block_items(value):
+                content, blocks_text = in_blocks(items, max_chars)
+                return attrs.evolve(CallResult.of(call, "ok", content), blocks_text=blocks_text)
+        return CallResult.of(call, "ok", result_text(value, max_chars))
 
 
 def _bound(tool: Tool | None, call: Call, context: Context) -> CallResult | Bound:
@@ -203,24 +216,6 @@ def _bound(tool: Tool | None, call: Call, context: Context) -> CallResult | Boun
         return handler, *tool.signature.bind(call.checked, context)
     except Exception as error:
         return CallResult.of(call, "invalid_arguments", f"{call.name} was not called: {refusal(error)}")
-
-
-def _returned(call: Call, value: Any, max_chars: int) -> CallResult:
-    if type(value) not in COMMON:
-        if issubclass(type(value), Awaitable):  # the type, as await looks: an object may raise where it is asked
-            return _unawaited(call, value)
-        if items := block_items(value):
-            content, blocks_text = in_blocks(items, max_chars)
-            return attrs.evolve(CallResult.of(call, "ok", content), blocks_text=blocks_text)
-    return CallResult.of(call, "ok", result_text(value, max_chars))
-
-
-def _unawaited(call: Call, value: Any) -> CallResult:
-    close = getattr(value, "close", None)
-    if close is not None:
-        close()
-    text = f"{call.name} returned something to be awaited, and nobody awaits it; define the tool with async def"
-    return CallResult.of(call, "failed", text)
 
 
 def _raised(call: Call, error: Exception, style: ErrorText, max_chars: int) -> CallResult:

@@ -60,6 +60,18 @@ def listed(names: Iterable[str]) -> str:
     return (", ".join(every[:LISTED]) or "none") + more
 
 
+def one_of(names: Sequence[str]) -> str:
+    """The names, of which one is wanted."""
+    return ("one of " if len(names) > 1 else "") + listed(names)
+
+
+def either(wanted: Iterable[tuple[Sequence[str], str]]) -> str:
+    """Several things of which one is wanted, each once: values by their names, in one list, others in words."""
+    every = list(wanted)
+    values = one_of([*dict.fromkeys(name for names, _ in every for name in names)])
+    return " or ".join(dict.fromkeys(values if names else words for names, words in every))
+
+
 def a(kind: type) -> str:
     """A type by its name, with its article."""
     return f"{'an' if kind.__name__[0] in 'aeiouAEIOU' else 'a'} {kind.__name__}"
