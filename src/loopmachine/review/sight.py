@@ -28,7 +28,9 @@ _TOLD: Constant = ("wrapping", "failures", "flawed", "cancelled", "truncated", "
 
 def told(policy: Policy) -> Callable[[dict[str, Any], Snapshot], tuple[Any, ...]]:
     """What the promises know of a rest besides its snapshot, from the fields of an account."""
-    known = itemgetter(*_TOLD) if policy.max_identical_turns is None else itemgetter(*_TOLD, "alike")
+    known: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(*_TOLD)
+    if policy.max_identical_turns is not None:
+        known = itemgetter(*_TOLD, "alike")
 
     def of(account: dict[str, Any], snapshot: Snapshot) -> tuple[Any, ...]:
         brought = account["brought"]
