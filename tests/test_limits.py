@@ -168,7 +168,9 @@ class Later:
         """Nothing."""
 
 
-@pytest.mark.parametrize("tells", [later, partial(later), Later(), Later().__call__], ids=["function", "partial", "object", "method"])
+@pytest.mark.parametrize(
+    "tells", [later, partial(later), Later(), Later().__call__], ids=["function", "partial", "object", "method"]
+)
 def test_what_a_failing_tool_tells_is_not_awaited(tells: Any) -> None:
     """It is refused as an async price is."""
     said = "Policy: error_text is async; it is asked and not awaited, and must not be"
