@@ -66,6 +66,7 @@ class Sight:
     _as_they_are: Callable[[dict[str, Any]], tuple[Any, ...]] = attrs.field(init=False)
     _seen: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: of numbers, which sight it is
     _sights: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: of numbers, in the order found
+    _others: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: what else was seen, in the order found
     _history: History | None = attrs.field(default=None, init=False)  #: the one looked at last
     _exchange: tuple[Any, ...] = attrs.field(default=(), init=False)  #: what was seen of it
 
@@ -83,8 +84,7 @@ class Sight:
         seen = self._seen.get(numbers)  # few are different, and each stands in many rests
         if seen is None:
             seen = self._seen[numbers] = self._sights.setdefault(self._limited(snapshot), len(self._sights))
-        return (
-            seen,
+        other: tuple[Any, ...] = (
             snapshot.budget is self.second,
             failure and (failure.retryable, failure.timed_out),
             self._asked(snapshot),
@@ -93,6 +93,7 @@ class Sight:
             None if snapshot.policy.max_identical_turns is None else (snapshot.identical, self._last(snapshot.history)),
             self.sees and self.sees(snapshot),
         )
+        return seen, self._others.setdefault(other, len(self._others))
 
     def _limited(self, snapshot: Snapshot) -> tuple[Any, ...]:
         """The numbers, those of what is used as far as a budget limits it."""
