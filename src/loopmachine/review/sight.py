@@ -66,7 +66,7 @@ class Sight:
     _as_they_are: Callable[[dict[str, Any]], tuple[Any, ...]] = attrs.field(init=False)
     _seen: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: of numbers, which sight it is
     _sights: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: of numbers, in the order found
-    _others: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: what else was seen, in the order found
+    _others: dict[tuple[Any, ...], int] = attrs.field(factory=dict, init=False)  #: of what else it sees, as found
     _history: History | None = attrs.field(default=None, init=False)  #: the one looked at last
     _exchange: tuple[Any, ...] = attrs.field(default=(), init=False)  #: what was seen of it
 
