@@ -59,7 +59,7 @@ def test_the_cancel_of_a_context_is_a_token() -> None:
     waited = [by_hand.cancel.wait(0.0), by_hand.cancel.cancelled]
     told.append(True)
     with pytest.raises(TypeError, match="Context: cancel must be a CancelToken or callable, not 3"):
-        Context(cancel=3)  # type: ignore[arg-type]
+        Context(cancel=3)  # type: ignore[arg-type]  # on purpose
     assert (waited, by_hand.cancel.wait(0.0), Context().cancel.wait(0.0)) == ([False, False], True, False)
 
 
