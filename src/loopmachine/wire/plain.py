@@ -14,6 +14,7 @@ from loopmachine.limits import Usage
 from loopmachine.records import Call, Exchange, Note, Turn, UserMessage
 from loopmachine.wire.base import Wire
 from loopmachine.wire.fields import (
+    MAPPING,
     Asked,
     Unreadable,
     arguments,
@@ -37,7 +38,6 @@ _ASKS: Constant = ("call", "calls", "tool_calls")  #: the kinds of reply that as
 _SPEAKERS: Constant[dict[Any, Callable[[str], Piece]]] = {"system": System, "user": UserMessage, "note": Note}
 _KINDS: Constant = (*_SPEAKERS, "text", "call", "tool_result", "final")  #: of message
 _ONE_CALL: Constant = {"kind", "id", "name", "arguments"}
-_MAPPING: Constant = (dict, Mapping)  # dict first: the question to Mapping is slow
 
 
 class Plain(Wire):
@@ -93,7 +93,7 @@ class Plain(Wire):
         return Turn("", calls(asked), wire=self.name) if asked else super().decode(reply, calls)
 
     def _body(self, reply: object) -> Mapping[str, Any]:
-        if isinstance(reply, _MAPPING):
+        if isinstance(reply, MAPPING):
             return reply
         raise Unreadable(f"reply: it must be a mapping or a Turn, not {kind_of(reply)}")
 
@@ -138,7 +138,7 @@ class Plain(Wire):
 
 
 def _listed_call(call: object, place: int) -> Asked:
-    if not isinstance(call, _MAPPING):
+    if not isinstance(call, MAPPING):
         raise Unreadable(f"calls[{place}]: it must be a mapping, not {kind_of(call)}")
     try:
         return _call(call)
