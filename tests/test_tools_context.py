@@ -58,8 +58,9 @@ def test_the_cancel_of_a_context_is_a_token() -> None:
     by_hand = Context(cancel=lambda: bool(told))
     waited = [by_hand.cancel.wait(0.0), by_hand.cancel.cancelled]
     told.append(True)
+    wrong: Any = 3
     with pytest.raises(TypeError, match="Context: cancel must be a CancelToken or callable, not 3"):
-        Context(cancel=3)  # type: ignore[arg-type]  # on purpose
+        Context(cancel=wrong)
     assert (waited, by_hand.cancel.wait(0.0), Context().cancel.wait(0.0)) == ([False, False], True, False)
 
 

@@ -50,7 +50,7 @@ def entry(index: Any, one: str | None = None, name: str | None = None, text: Any
     return {"index": index, "id": one, "function": {"name": name, "arguments": text}}
 
 
-def begins(index: int, **block: Any) -> dict[str, Any]:
+def begins(index: Any, **block: Any) -> dict[str, Any]:
     """The event that begins a content block."""
     return {"type": "content_block_start", "index": index, "content_block": block}
 
@@ -546,7 +546,7 @@ TEXT_OF_A_PART = {"type": "response.output_text.delta", "item_id": "m", "content
 MISSHAPEN: list[tuple[Wire, Any, str]] = [
     (ANTHROPIC, {"type": "message_start", "message": None}, "message: it must be an object, not null"),
     (ANTHROPIC, {"type": "content_block_start", "index": 0}, "content_block: it must be an object, not null"),
-    (ANTHROPIC, begins([]), "index: it must be a number, not list"),  # type: ignore[arg-type]  # on purpose
+    (ANTHROPIC, begins([]), "index: it must be a number, not list"),
     (ANTHROPIC, adds(7, "text_delta", text="x"), "index: no block began at 7"),
     (ANTHROPIC, begins(0, type="text") | {"type": "content_block_delta"}, "index: no block began at 0"),
     (ANTHROPIC, [OPEN_CALL, adds(0, "x") | {"delta": 5}], "delta: it must be an object, not int"),
