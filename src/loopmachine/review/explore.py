@@ -35,8 +35,9 @@ from loopmachine.review.stock import Stock
 from loopmachine.review.world import ANSWERS, World
 from loopmachine.table import TOOL_LOOP
 
-LOOKS = 3  #: advances that took the same rows at which a walk looks closer
-GUARDS = 5  #: advances that took the same rows at which it asks the guards of the rows not taken, wherever they lead
+LOOKS = 5  #: advances that took the same rows at which a walk looks closer
+#: Advances that took the same rows at which it asks the guards of the rows not taken, and then, where no rest is new.
+GUARDS, EVERY = 5, 20
 #: Of these the walk takes care itself: the same event again where a rest is new, and spoilt where it looks closer.
 ELSEWHERE = ("I9", "I11")
 FIRST = ("I7", "I8")  #: of the promises that a move breaks these are named: where they are, the account is misled
@@ -81,7 +82,7 @@ class Place:
         return path[::-1]
 
     def forget(self) -> None:
-        """Let go of what nobody looks at again: a walk that fits into the machine's caches is faster."""
+        """Let go of what nobody looks at again, which is most of what a walk holds."""
         del self.snapshot, self.account
 
 
@@ -233,7 +234,7 @@ class Walk:
             if sentence is not None:
                 return self._name(promise), sentence
         try:
-            if new or times <= GUARDS:
+            if new or times <= GUARDS or times % EVERY == 0:
                 self.orders.look(move.before, move.event, rows)
             return self._look_closer(move) if self.looks is None or times <= self.looks else None
         except KeyboardInterrupt:
