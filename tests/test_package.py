@@ -26,6 +26,7 @@ TREES = {path: ast.parse(path.read_text()) for path in FILES}
 ORDER = [
     "errors",
     "frozen",
+    "quick",
     "blocks",
     "history",
     "limits",

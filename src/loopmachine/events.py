@@ -12,6 +12,7 @@ import attrs
 
 from loopmachine.errors import check_pause
 from loopmachine.limits import Budget, Usage
+from loopmachine.quick import quick
 from loopmachine.records import CallResult, Decision, Resolution, Turn
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ class Event:
     usage: Usage | None = None  #: what was spent
 
 
+@quick
 @attrs.frozen
 class CancelPolled(Event):
     """Somebody looked whether the run is to be cancelled."""
@@ -63,6 +65,7 @@ class CancelRequested(Event):
     at: float = attrs.field(kw_only=True)
 
 
+@quick
 @attrs.frozen
 class ModelReplied(Event):
     """The model brought a turn, its calls prepared by the toolbox."""
@@ -99,6 +102,7 @@ class ApprovalGiven(Event):
     at: float = attrs.field(kw_only=True)
 
 
+@quick
 @attrs.frozen
 class CallReturned(Event):
     """A running call brought a result. ``usage`` is what the call spent, that of its result where none is given.

@@ -13,6 +13,7 @@ from loopmachine.frozen import json_object, thaw
 from loopmachine.history import EventLog, History, Ids
 from loopmachine.kinds import what_a_turn_is
 from loopmachine.limits import Budget, Policy, Spend, Usage
+from loopmachine.quick import quick
 
 OUTCOMES: Constant = (
     "ok",
@@ -66,6 +67,7 @@ _fill = Record.__dict__["__dict__"].__set__  #: gives a blank record its fields
 # --- what was said ------------------------------------------------------------------------------------
 
 
+@quick
 @attrs.frozen
 class Call:
     """One tool call of a turn. (``step``, ``place``) is its identity, ``id`` what the provider calls it."""
@@ -111,6 +113,7 @@ class Call:
         return None if self.checked is None else thaw(self.checked)
 
 
+@quick
 @attrs.frozen
 class CallResult:
     """What a call brought. ``outcome`` is one of ``OUTCOMES`` and says truthfully what happened."""
@@ -155,6 +158,7 @@ class CallResult:
         return self.step, self.place
 
 
+@quick
 @attrs.frozen
 class Turn:
     """What one step brought. ``kind`` is calls, final, truncated, refused or malformed; ``fault`` says why not."""
@@ -205,6 +209,7 @@ class UserMessage:
         return 1
 
 
+@quick
 @attrs.frozen
 class Exchange:
     """A turn that asks for calls together with the results of all of them, in the order they were asked for."""
@@ -239,6 +244,7 @@ class Note:
         return 1
 
 
+@quick
 @attrs.frozen
 class Final:
     """The answer."""
@@ -290,6 +296,7 @@ class Resolution:
 QUEUED, RUNNING, LOST, ANSWERED = "queued", "running", "lost", "answered"
 
 
+@quick
 @attrs.frozen
 class Flight:
     """An admitted turn's call on its way to a result: queued, running, lost or answered."""

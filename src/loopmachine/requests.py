@@ -23,6 +23,7 @@ from loopmachine.events import (
     ModelFailed,
     ModelReplied,
 )
+from loopmachine.quick import quick
 from loopmachine.records import LOST, QUEUED, RUNNING, Call, CallResult, Snapshot
 
 Key = tuple[int, int]
@@ -43,6 +44,7 @@ class Request:
         return self if isinstance(event, self.answered_by) or self not in before else None
 
 
+@quick
 @attrs.frozen
 class PollCancel(Request):
     """Look whether the run is to be cancelled; wait until ``not_before`` (or until it is cancelled) first."""
@@ -51,6 +53,7 @@ class PollCancel(Request):
     not_before: float | None = None  #: on the clock of ``at``
 
 
+@quick
 @attrs.frozen
 class AskModel(Request):
     """Ask the model, by the deadline. ``Loop`` adds messages, tools and system in the wire's shape."""
@@ -112,6 +115,7 @@ class CallsRequest(Request):
         return attrs.evolve(self, calls=calls) if calls else None
 
 
+@quick
 @attrs.frozen
 class StartCalls(CallsRequest):
     """Run these calls, by the deadline."""
