@@ -6,12 +6,11 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
-from typing import Final as Constant
 
 import attrs
 
 from loopmachine import envelope, notices, rules
-from loopmachine.bills import Bills, Paid
+from loopmachine.bills import Bills
 from loopmachine.codec import ENTRY, check_event, misfits, must_be, own_events
 from loopmachine.definition import Definition
 from loopmachine.errors import ModelError, carried, pause_of, shown, text_of
@@ -151,7 +150,7 @@ class Loop:
 
     def take(self, event: Event) -> Event:
         """``send`` for a host that has nobody to show the Advance to: the event as the machine was told it."""
-        before, paid = self.snapshot, _NOTHING_PAID
+        before, paid = self.snapshot, None
         if self.bills:
             event, paid = self.bills.told(event)
         after, waiting = self._engine.take(before, event, self.waiting)
@@ -160,7 +159,7 @@ class Loop:
                 f"another event was sent while {type(event).__name__} was taken, which is not in the log"
             )
         self.snapshot, self.waiting = after, waiting
-        if self.bills:
+        if paid is not None:
             self.bills.close(after, paid)
         return event
 
@@ -352,6 +351,5 @@ def _start(prompt: Any, history: History | None, initial: str, at: float) -> Sna
     return Snapshot(state=initial, clock=at, since=at, history=said, handed_in=len(said.entries), ids=ids)
 
 
-_NOTHING_PAID: Constant[Paid] = {}
 _NOBODYS = Context()  #: for a tool that does not look at it
 _GRANTED = "a Call, as StartCalls holds them"

@@ -17,7 +17,7 @@ from transitions import Event as StockEvent
 from transitions import Machine as StockMachine
 from transitions import Transition as StockTransition
 
-from loopmachine.compiled import Follow, Rows, Way, raised_in
+from loopmachine.compiled import Follow, Rested, Rows, Way, WayToRest, raised_in
 from loopmachine.definition import AUTO, Definition, Guard, Row, Update
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent, shown
 from loopmachine.limits import is_number
@@ -100,9 +100,12 @@ class RowMachine(StockMachine):
     def way(self, event: str, state: str) -> Follow:
         """What an event does in a state."""
         if (event, state) not in self._ways:
-            way = Way(state, self._rows(event), self._rows(AUTO), lambda auto: self.way(AUTO, auto))
-            self._ways[event, state] = way.follow
+            self._ways[event, state] = self.made(Way, event, state).follow
         return self._ways[event, state]
+
+    def made(self, way: Callable[..., Way], event: str, state: str, *more: Any) -> Way:
+        """What an event does in a state, compiled as this kind of way."""
+        return way(state, self._rows(event), self._rows(AUTO), lambda auto: self.way(AUTO, auto), *more)
 
     def _rows(self, event: str) -> Rows:
         return self.events[event].transitions if event in self.events else {}
@@ -136,7 +139,7 @@ def stock(definition: Definition) -> StockMachine:
 
 
 #: What an event does in a state; what it brings whichever row it takes; whether it has to answer something.
-Step = tuple[Follow, Update | None, bool]
+Step = tuple[Callable[[Any, Any], Rested], Update | None, bool]
 
 
 class Engine:
@@ -146,8 +149,7 @@ class Engine:
         self.machine: Any = build(definition)
         self.watch: Callable[[tuple[str, ...]], object] | None = None  #: is told the rows that each event took
         self.unwatched: set[int] = set()  #: the threads in which it is explored: what they take is no run
-        self._asks = {name: state.asks for name, state in definition.states.items()}
-        self._autos = {name for name, state in definition.states.items() if state.auto}
+        self._asks = {name: state.asks or _nothing for name, state in definition.states.items() if not state.auto}
         self._accepts = {name: definition.accepts(name) for name in definition.states}
         self._heard = definition.heard
         self._steps: dict[type, dict[str, Step]] = {}  #: by the class of the event, and the state it is taken in
@@ -173,22 +175,16 @@ class Engine:
         try:
             if hear is not None:
                 heard = hear(snapshot, event)
-            after, state, rows = follow(heard, event)
+            after, asks = follow(heard, event)
         except Exception as error:
             _blame(error, heard)
             raise
-        if not rows or state in self._autos:  # a row was taken from the live machine
-            raise self._unexpected(state, event)
-        if not isinstance(after, BaseSnapshot):
-            raise _no_snapshot(heard, after, rows)
+        if after is None:  # a row was taken from the live machine
+            raise self._unexpected(asks, event)
         if self.watch is not None and get_ident() not in self.unwatched:
-            self.watch(rows)
-        after = after.at_rest(state, event, rows)
-        asks = self._asks[state]
-        if asks is None:
-            return after, ()
+            self.watch(after.log.latest)
         asking = asks(after)
-        return after, asking if type(asking) is tuple else _requests(state, asking)
+        return after, asking if type(asking) is tuple else _requests(after.state, asking)
 
     def _step(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Step:
         """What this kind of event does, when it is first taken in a state. Events are known by their names."""
@@ -199,12 +195,18 @@ class Engine:
             raise self._unexpected(state, event, why)
         if not hasattr(event, "at"):
             raise TypeError(f"{name} has no field at, the time in seconds, which every event tells")
-        step = self.machine.way(name, state), self._heard(state, kind), getattr(kind, "answers", False)
+        way = self.machine.made(WayToRest, name, state, self._asks)
+        step = way.follow, self._heard(state, kind), getattr(kind, "answers", False)
         self._steps.setdefault(kind, {})[state] = step
         return step
 
     def _unexpected(self, state: str, event: Any, why: str = "") -> UnexpectedEvent:
         return UnexpectedEvent(state, event, self._accepts[state], why)
+
+
+def _nothing(snapshot: object) -> tuple[Any, ...]:
+    """What a final state asks."""
+    return ()
 
 
 def _check_time(kind: type, at: Any) -> None:
