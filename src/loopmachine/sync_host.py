@@ -49,12 +49,11 @@ class SyncHost(Host):
         return loop
 
     def run(self, loop: Loop, resumed: Resumed | None) -> Result:
-        """Perform what is outstanding, or wait for what is running, until there is neither."""
+        """Drive the loop to where there is nothing to do."""
         self.loop = loop
         try:
             self.begin(resumed)
-            while self.perform() or self.cancelled_at_last():
-                pass
+            self.perform()
         except BaseException:
             self.wind_down()
             raise
@@ -68,13 +67,19 @@ class SyncHost(Host):
         """A cancel token was set, in whatever thread."""
         self.signals.put(None)
 
-    def perform(self) -> bool:
-        """Do the first thing asked for that can be done now, else wait for a running call. False: there is neither."""
-        for request in self.loop.waiting:
-            act = self.acts.get(type(request))  # what it asks to interrupt can't be: it is awaited, its outcome kept
-            if act is not None and act(request):
-                return True
-        return bool(self.running) and self.settle()
+    def perform(self) -> None:
+        """Do the first thing asked for that can be done now, else wait for a running call, until there is neither."""
+        loop, acts = self.loop, self.acts
+        while True:
+            for request in loop.waiting:
+                act = acts.get(type(request))  # what it asks to interrupt can't be: it is awaited, its outcome kept
+                if act is not None and act(request):
+                    break
+            else:
+                if self.running:
+                    self.settle()
+                elif not self.cancelled_at_last():
+                    return
 
     def poll(self, request: PollCancel) -> bool:
         """Look for a cancel, when it is time."""
@@ -133,7 +138,8 @@ class SyncHost(Host):
         alone = len(request.calls) == 1 and not self.running and len(self.loop.waiting) == 1
         if alone and not self.loop.toolbox.is_timed(call):
             self.finished[call.key] = self.work(call)
-            return self.settle()
+            self.bring(call.key)
+            return True
         for call in request.calls:
             if call.key not in self.running:
                 self.aside(partial(self.work_aside, call))
@@ -160,25 +166,28 @@ class SyncHost(Host):
         except BaseException as raised:
             return unfinished(call, raised), raised if passes(raised) else None
 
-    def settle(self) -> bool:
+    def settle(self) -> None:
         """Tell what a call brought that is finished; else wait for one, or for a cancel."""
         over = self.loop.finished  # by a row of somebody's own: nobody waits for what still runs
         if over:
             self.break_off()
         for key in list(self.finished):
-            result, passing = self.finished[key]
-            if not over:
-                self.tell(CallReturned(result, at=self.clock()))
-            self.running.pop(key, None)
-            self.begun.pop(key, None)
-            del self.finished[key]
-            if passing is not None:
-                raise passing
-            return True
+            self.bring(key, dropped=over)
+            return
         self.signals.get()
         if isinstance(self.cancel, CancelToken) and self.cancel.cancelled:
             self.cancel_told()
-        return True
+
+    def bring(self, key: tuple[int, int], *, dropped: bool = False) -> None:
+        """Tell what a finished call brought, and let pass what has to."""
+        result, passing = self.finished[key]
+        if not dropped:
+            self.tell(CallReturned(result, at=self.clock()))
+        self.running.pop(key, None)
+        self.begun.pop(key, None)
+        del self.finished[key]
+        if passing is not None:
+            raise passing
 
     def wind_down(self) -> None:
         """Tell the running calls to stop, await them and record what they brought. What passes through goes on out."""

@@ -51,7 +51,7 @@ def error_text(error: Exception, style: str | Callable[[Exception], str], max_ch
 
 def fitted(text: str, max_chars: int) -> str:
     """Text that UTF-8 can carry, of at most ``max_chars`` characters."""
-    text = printable(text)
+    text = text if text.isascii() else printable(text)
     return text if len(text) <= max_chars else _cut([text], max_chars)[0]
 
 

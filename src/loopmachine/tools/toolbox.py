@@ -49,6 +49,7 @@ class Toolbox:
         if faults:
             raise ValueError("tools: " + "; ".join(faults))
         self._contextual = {name for name, tool in self._tools.items() if tool.signature.contexts}
+        self._timed = {name for name, tool in self._tools.items() if tool.timeout is not None}
         self._schemas = freeze(
             [
                 {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
@@ -144,8 +145,7 @@ class Toolbox:
 
     def is_timed(self, call: Call) -> bool:
         """Whether the tool has a timeout."""
-        tool = self._tools.get(call.name)
-        return tool is not None and tool.timeout is not None
+        return call.name in self._timed
 
     def takes_context(self, call: Call) -> bool:
         """Whether the tool has a parameter for the Context."""

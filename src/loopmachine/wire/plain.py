@@ -23,6 +23,7 @@ from loopmachine.wire.fields import (
     count,
     dollars,
     filled,
+    frozen,
     kind_of,
     model_name,
     optional,
@@ -86,7 +87,7 @@ class Plain(Wire):
         """The turn that a reply brings. The commonest reply, one call and nothing beside it, is read in one go."""
         asked: tuple[Asked, ...] = ()
         try:
-            if type(reply) is dict and len(reply) == 4 and reply.keys() == _ONE_CALL and reply["kind"] == "call":
+            if type(reply) is dict and reply.keys() == _ONE_CALL and reply["kind"] == "call":
                 asked = (_call(reply),)
         except Exception:  # the long way says what is wrong
             asked = ()
@@ -155,6 +156,8 @@ def _call(call: Mapping[str, Any]) -> Asked:
 
 
 def _arguments(told: object) -> str:
+    if type(told) is dict:
+        return frozen(told, "arguments")
     written = arguments(told, "arguments")
     return written if isinstance(told, str) else shallow(written, "arguments")
 
