@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from loopmachine.definition import Definition
+from loopmachine.drafts import DRAFTS, blank, fill
 from loopmachine.events import (
     ApprovalGiven,
     CallLost,
@@ -212,6 +213,13 @@ EVENTS: dict[str, Event] = {
 
 S = TypeVar("S", bound=BaseSnapshot)
 Step = tuple[str, str, tuple[Any, ...]]
+
+
+def drafted(of: Snapshot) -> Any:
+    """A draft of this snapshot, as the machine makes one between two rests."""
+    draft: Any = blank(DRAFTS[Snapshot])
+    fill(draft, vars(of).copy())
+    return draft
 
 
 def walk(start: S, *events: Event, definition: Definition = TOOL_LOOP) -> tuple[S, list[Step]]:

@@ -23,6 +23,7 @@ from tests.facts import (
     brought,
     call,
     cancel,
+    drafted,
     exchange,
     failed,
     failure,
@@ -426,6 +427,19 @@ def test_a_guard_changes_nothing() -> None:
     for guard, _, _, start, event in CASES:
         guard(start, event)
     assert [hash((start, event)) for _, _, _, start, event in CASES] == before
+
+
+@pytest.mark.parametrize(
+    ("guard", "holds", "start", "event"),
+    [
+        pytest.param(guard, holds, start, event, id=f"{guard.__name__}: {what}")
+        for guard, holds, what, start, event in CASES
+    ],
+)
+def test_a_guard_changes_no_draft(guard: Guard, holds: bool, start: Snapshot, event: Event) -> None:
+    """Whose ``but`` would: between two rests a guard sees one, and says of it what it says of the snapshot."""
+    draft = drafted(start)
+    assert (guard(draft, event), vars(draft)) == (holds, vars(start))
 
 
 def test_a_failure_tells_a_guard_nothing_before_it_is_kept() -> None:

@@ -463,7 +463,6 @@ def goes(update: Any = None, hear: Any = None, then: Any = None) -> Definition:
         (goes(update=forgets), "an update must return a snapshot, not None; the rows taken were locked/1"),
         (goes(update=fives), "an update must return a snapshot, not 5; the rows taken were locked/1"),
         (goes(then=forgets), "an update must return a snapshot, not None; the rows taken were locked/1, passing/1"),
-        (goes(hear=forgets), "hear must return a snapshot, not None"),
     ],
 )
 def test_what_is_no_snapshot_is_blamed_on_who_made_it(definition: Definition, said: str) -> None:
@@ -471,6 +470,13 @@ def test_what_is_no_snapshot_is_blamed_on_who_made_it(definition: Definition, sa
     with pytest.raises(TypeError) as caught:
         advance(definition, Passage(state="locked"), Coin(2))
     assert (str(caught.value), type(caught.value.__cause__)) == (said, AttributeError)
+
+
+def test_a_hear_that_returns_no_snapshot_is_named() -> None:
+    """Before a guard looks at it."""
+    with pytest.raises(TypeError) as caught:
+        advance(goes(hear=forgets), Passage(state="locked"), Coin(2))
+    assert str(caught.value) == "hear must return a snapshot, not None"
 
 
 def test_what_hear_raises_names_it() -> None:
@@ -581,14 +587,15 @@ def test_a_state_that_asks_what_is_no_request_is_named() -> None:
 
 
 def test_a_state_that_asks_something_else_is_named() -> None:
-    """By the next event at the latest."""
+    """When the machine gets there, and where it stands already, or is said to ask it."""
     worded = asking(lambda snapshot: ("please pay",))
-    after, asked = engine(worded).take(Passage(state="locked"), Coin(2), (AskCoin(2),))
     said = r"^waiting: its asks must return the requests, a tuple, not \('please pay',\)$"
     with pytest.raises(TypeError, match=said):
-        engine(worded).take(after, Coin(2), asked)
+        engine(worded).take(Passage(state="locked"), Coin(2), (AskCoin(2),))
     with pytest.raises(TypeError, match=said):
-        outstanding(worded, after)
+        outstanding(worded, Passage(state="waiting"))
+    with pytest.raises(TypeError, match=said):
+        engine(worded).take(Passage(state="waiting"), Coin(2), ("please pay",))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ ORDER = [
     "limits",
     "kinds",
     "records",
+    "drafts",
     "events",
     "rules",
     "requests",

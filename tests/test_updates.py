@@ -39,6 +39,7 @@ from tests.facts import (
     brought,
     call,
     cancel,
+    drafted,
     exchange,
     failed,
     failure,
@@ -531,6 +532,16 @@ def test_an_update_changes_what_it_says_and_nothing_else(
         attrs.asdict(kept.but(**changes), recurse=False),
         kept,
     )
+
+
+@pytest.mark.parametrize(("update", "before", "event", "changes"), CASES)
+def test_an_update_changes_a_draft_as_it_changes_a_snapshot(
+    update: Update, before: Snapshot, event: Event, changes: dict[str, Any]
+) -> None:
+    """In place: what it gives back is the draft, in which the same fields are others."""
+    draft: Any = drafted(before)
+    assert update(draft, event) is draft
+    assert vars(draft) == vars(before.but(**changes))
 
 
 ALL_UPDATES = [

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol
+from typing import Final as Constant
 
-from loopmachine.records import BaseSnapshot
+from loopmachine.drafts import DRAFTS, SNAPSHOTS, blank, fill, frozen, switch
 
 #: The snapshot, the state and the rows taken; none where no guard held.
 Followed = tuple[Any, str, tuple[str, ...]]
 Follow = Callable[[Any, Any], Followed]
-#: The snapshot at its rest, and what makes its requests; None and the state where no guard held.
-Rested = tuple[Any, Any]
 #: Auto states deeper than this, and those behind so many lines, are functions of their own: Python bounds how deep
 #: code may nest, and auto states that part and meet again would double the lines each time.
 DEEPEST, LONGEST = 20, 1000
@@ -32,6 +31,7 @@ class TakenRow(Protocol):
 
 
 Rows = Mapping[str, Sequence[Any]]  #: TakenRows, in order, by the state that they begin in
+Taken = tuple[str, ...] | None  #: the rows taken by a line of code, its own the last; None: it is no row's
 
 
 class Way:
@@ -41,43 +41,65 @@ class Way:
     state that is too far away to be written into this one.
     """
 
-    def __init__(self, state: str, rows: Rows, onwards: Rows, auto: Callable[[str], Follow]) -> None:
+    head = "def follow(snapshot, event):"
+
+    def __init__(self, state: str, rows: Rows, onwards: Rows, auto: Callable[[str], Follow], **names: Any) -> None:
         self._onwards = onwards
-        self._lines = ["def follow(snapshot, event):"]
-        self._taken: list[tuple[str, ...]] = [()]  #: the rows taken by each line, its own the last
-        self._names: dict[str, Any] = {"auto": auto, "behind": self._behind, _TAKEN: self._taken}
-        self._write(state, rows.get(state, ()), (), " ")
+        self._lines = [self.head]
+        self._taken: list[Taken] = [()]
+        self._names = {"auto": auto, **names, _TAKEN: self._taken}
+        self._begin()
+        self._write(state, rows.get(state, ()), (), " ", drafted=False)
         exec(compile("\n".join(self._lines), f"<the rows from {state}>", "exec"), self._names)
         self.follow: Any = self._names["follow"]
 
-    def _write(self, state: str, rows: Sequence[TakenRow], before: tuple[str, ...], indent: str) -> None:
+    def _write(
+        self, state: str, rows: Sequence[TakenRow], before: tuple[str, ...], indent: str, *, drafted: bool
+    ) -> None:
         for row in rows:
-            taken, inner = (*before, row.row_id), indent
+            taken, inner, ours = (*before, row.row_id), indent, drafted
             if row.guard is not None:
+                drafted = ours = self._shown(row.guard, taken, indent, drafted=drafted)
                 self._line(taken, f"{indent}if {self._named(row.guard)}(snapshot, event):")
                 inner += " "
             if row.update is not None:
-                self._line(taken, f"{inner}snapshot = {self._named(row.update)}(snapshot, event)")
+                ours = self._update(row.update, taken, inner, drafted=drafted)
             if row.dest not in self._onwards:
-                self._line((*taken, row.dest), inner + self._rest(row.dest, taken))  # what raises here is no row
+                self._rest(row.dest, taken, inner, drafted=ours)
             elif len(taken) < DEEPEST and len(self._lines) < LONGEST:
-                self._write(row.dest, self._onwards[row.dest], taken, inner)
+                self._write(row.dest, self._onwards[row.dest], taken, inner, drafted=ours)
             else:
-                self._line(taken, f"{inner}return behind({taken!r}, event, auto({row.dest!r})(snapshot, event))")
+                self._far(row.dest, taken, inner, drafted=ours)
             if row.guard is None:
                 return
-        self._line((), indent + self._rest(state, ()))  # a row was taken from the live machine
+        self._stuck(state, indent)
 
-    def _rest(self, state: str, taken: tuple[str, ...]) -> str:
+    def _begin(self) -> None:
+        """What comes before the rows."""
+
+    def _shown(self, function: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
+        """Whether the snapshot is still a draft once the function has seen it."""
+        return drafted
+
+    def _update(self, update: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
+        """Whether what it gives is a draft."""
+        self._line(taken, f"{indent}snapshot = {self._named(update)}(snapshot, event)")
+        return drafted
+
+    def _rest(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
         """How it ends."""
-        return f"return snapshot, {state!r}, {taken!r}"
+        self._line(taken, f"{indent}return snapshot, {state!r}, {taken!r}")
 
-    def _behind(self, before: tuple[str, ...], event: Any, followed: Followed) -> Any:
-        """What was followed, behind the rows that led there."""
-        snapshot, state, taken = followed
-        return snapshot, state, (*before, *taken) if taken else ()
+    def _far(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
+        """How it goes on to an auto state that is too far away."""
+        self._line(taken, f"{indent}snapshot, state, rows = auto({state!r})(snapshot, event)")
+        self._line(taken, f"{indent}return snapshot, state, (*{taken!r}, *rows) if rows else ()")
 
-    def _line(self, taken: tuple[str, ...], line: str) -> None:
+    def _stuck(self, state: str, indent: str) -> None:
+        """The same where no guard holds: a row was taken from the live machine."""
+        self._line((), f"{indent}return snapshot, {state!r}, ()")
+
+    def _line(self, taken: Taken, line: str) -> None:
         self._lines.append(line)
         self._taken.append(taken)
 
@@ -87,44 +109,134 @@ class Way:
         return name
 
 
-class WayToRest(Way):
-    """A way to the snapshot at its rest, together with what makes its requests there: ``asks``, by the state."""
+class Step(Way):
+    """A way from rest to rest, all of ``advance``: is the event awaited, its rows, the snapshot, what that asks.
+
+    Guards and updates of this package are given a draft, which is changed in place. Those of anybody else, who may
+    keep what they are given, get what is frozen for good.
+
+    ``kind`` is the class of the event, ``hear`` what it brings whichever row it takes, ``asks`` what makes the requests
+    of each rest. ``unexpected(state, event, asked=None)`` gives what is raised where it can't be taken;
+    ``timed(kind, at)`` looks at a time that may be none, ``heard(snapshot)`` and ``told(state, asked)`` at what
+    somebody else made.
+    """
+
+    head = "def follow(snapshot, event, asked):"
 
     def __init__(
-        self, state: str, rows: Rows, onwards: Rows, auto: Callable[[str], Follow], asks: Mapping[str, Any]
+        self,
+        kind: type,
+        state: str,
+        rows: Rows,
+        onwards: Rows,
+        auto: Callable[[str], Follow],
+        hear: Callable[[Any, Any], Any] | None,
+        asks: Mapping[str, Callable[[Any], Any]],
+        **names: Callable[..., Any],
     ) -> None:
+        self._kind = kind
+        self._state = state
+        self._hear = hear
         self._asks = asks
-        super().__init__(state, rows, onwards, auto)
+        super().__init__(state, rows, onwards, auto, kind=kind, asks=asks, **_NAMES, **names)
 
-    def _rest(self, state: str, taken: tuple[str, ...]) -> str:
-        if not taken or state not in self._asks:
-            return f"return None, {state!r}"
-        at_rest, asks = self._named(BaseSnapshot.at_rest), self._named(self._asks[state])
-        return f"return {at_rest}(snapshot, {state!r}, event, {taken!r}), {asks}"
+    def _begin(self) -> None:
+        if getattr(self._kind, "answers", False):
+            self._line(None, " for request in asked:")
+            self._line(None, "  if kind in request.answered_by and not request.misfit(event): break")
+            self._line(None, f" else: raise unexpected({self._state!r}, event, asked)")
+        self._line(None, " at = event.at")
+        self._line(None, " if type(at) is not float or at - at != 0: timed(kind, at)")  # NaN where it is not finite
+        if self._hear is not None:
+            self._line((), f" snapshot = heard({self._named(self._hear)}(snapshot, event))")
 
-    def _behind(self, before: tuple[str, ...], event: Any, followed: Followed) -> Rested:
-        snapshot, state, taken = followed
-        if not taken or state not in self._asks:
-            return None, state
-        return BaseSnapshot.at_rest(snapshot, state, event, (*before, *taken)), self._asks[state]
+    def _shown(self, function: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
+        if not drafted or is_ours(function):
+            return drafted
+        self._line(taken, f"{indent}frozen(snapshot)")
+        return False
+
+    def _update(self, update: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
+        ours = is_ours(update)
+        if ours and not drafted:
+            self._draft(taken, indent)
+        self._shown(update, taken, indent, drafted=drafted)
+        super()._update(update, taken, indent, drafted=drafted)
+        return ours
+
+    def _draft(self, taken: Taken, indent: str) -> None:
+        """``draft``, and its fields."""
+        self._line(taken, f"{indent}fields = snapshot.__dict__.copy()")
+        self._line(taken, f"{indent}snapshot = blank(drafts[snapshot.__class__])")
+        self._line(taken, f"{indent}fill(snapshot, fields)")
+
+    def _rest(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
+        if state not in self._asks:
+            self._stuck(state, indent)
+            return
+        if not drafted:
+            self._draft((*taken, state), indent)  # what raises here is none of the rows
+        asks = self._asks[state]
+        asked = f"{self._named(asks)}(snapshot)"
+        self._rested(repr(state), repr(taken), asked if is_ours(asks) else f"told({state!r}, {asked})", indent)
+
+    def _far(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
+        if drafted:
+            self._line(taken, f"{indent}frozen(snapshot)")
+        self._line(taken, f"{indent}snapshot, state, rows = auto({state!r})(snapshot, event)")
+        self._line(None, f"{indent}if not rows or state not in asks: raise unexpected(state, event)")
+        self._draft((*taken, state), indent)
+        self._rested("state", f"(*{taken!r}, *rows)", "told(state, asks[state](snapshot))", indent)
+
+    def _rested(self, state: str, rows: str, asked: str, indent: str) -> None:
+        """The draft as the snapshot where these rows led it, and the requests there."""
+        for line in (
+            "if at > fields['clock']: fields['clock'] = at",  # one that goes back stands still
+            f"fields['state'] = {state}",
+            f"fields['log'] = fields['log'].append(event, {rows})",
+            "switch(snapshot, snapshots[snapshot.__class__])",
+            f"return snapshot, {asked}",
+        ):
+            self._line(None, indent + line)
+
+    def _stuck(self, state: str, indent: str) -> None:
+        self._line(None, f"{indent}raise unexpected({state!r}, event)")
 
 
+_NAMES: Constant = {
+    "drafts": DRAFTS,
+    "snapshots": SNAPSHOTS,
+    "blank": blank,
+    "fill": fill,
+    "switch": switch,
+    "frozen": frozen,
+}
 _TAKEN = "the rows taken"  #: a name that no code has
+_OURS: Constant = {f"{__package__}.{name}" for name in ("guards", "requests", "rules", "updates")}
 
 
-def raised_in(error: BaseException) -> tuple[Any, tuple[str, ...]]:
+def is_ours(function: Callable[..., Any]) -> bool:
+    """Its code is of this package: it keeps no snapshot, and goes on with what ``but`` gave back.
+
+    A wrapper of somebody else's may bear the name, the module and the attributes of what it wraps.
+    """
+    return getattr(function, "__globals__", {}).get("__name__") in _OURS
+
+
+def raised_in(error: BaseException) -> tuple[Any, Taken]:
     """The snapshot where a way let an error through, and the rows taken, the last of them that which raised."""
     trace = error.__traceback__
     while trace is not None and _TAKEN not in trace.tb_frame.f_globals:
         trace = trace.tb_next
     snapshot: Any = None
-    taken: tuple[str, ...] = ()
-    while trace is not None and _TAKEN in trace.tb_frame.f_globals:
+    taken: Taken = ()
+    while trace is not None and taken is not None and _TAKEN in trace.tb_frame.f_globals:
         snapshot, taken = _at(trace, taken)
         trace = trace.tb_next
     return snapshot, taken
 
 
-def _at(trace: TracebackType, before: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    lines: list[tuple[str, ...]] = trace.tb_frame.f_globals[_TAKEN]
-    return trace.tb_frame.f_locals["snapshot"], (*before, *lines[trace.tb_lineno - 1])
+def _at(trace: TracebackType, before: tuple[str, ...]) -> tuple[Any, Taken]:
+    lines: list[Taken] = trace.tb_frame.f_globals[_TAKEN]
+    here = lines[trace.tb_lineno - 1]
+    return trace.tb_frame.f_locals["snapshot"], None if here is None else (*before, *here)

@@ -5,6 +5,8 @@ A guard of an auto state sees the event that led there. Its docstring is what a 
 
 from __future__ import annotations
 
+import attrs
+
 from loopmachine import rules
 from loopmachine.events import CallLost, Event
 from loopmachine.kinds import FINAL, MALFORMED, REFUSED, TRUNCATED
@@ -143,7 +145,7 @@ def approval_needed(snapshot: Snapshot, event: Event) -> bool:
 def stopping(snapshot: Snapshot, event: Event) -> bool:
     """A cancel, or time, cost, tokens or missing usage, this event's counted, forbid any further effect."""
     if event.usage is not None:
-        snapshot = snapshot.but(**rules.with_usage(snapshot, event.usage))
+        snapshot = attrs.evolve(snapshot, **rules.with_usage(snapshot, event.usage))  # another one, never a draft
     return event.cancelled or rules.stopping(snapshot, event.at)
 
 

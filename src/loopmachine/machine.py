@@ -17,7 +17,7 @@ from transitions import Event as StockEvent
 from transitions import Machine as StockMachine
 from transitions import Transition as StockTransition
 
-from loopmachine.compiled import Follow, Rested, Rows, Way, WayToRest, raised_in
+from loopmachine.compiled import Follow, Rows, Step, Way, raised_in
 from loopmachine.definition import AUTO, Definition, Guard, Row, Update
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent, shown
 from loopmachine.limits import is_number
@@ -100,12 +100,12 @@ class RowMachine(StockMachine):
     def way(self, event: str, state: str) -> Follow:
         """What an event does in a state."""
         if (event, state) not in self._ways:
-            self._ways[event, state] = self.made(Way, event, state).follow
+            self._ways[event, state] = Way(state, *self.rows(event)).follow
         return self._ways[event, state]
 
-    def made(self, way: Callable[..., Way], event: str, state: str, *more: Any) -> Way:
-        """What an event does in a state, compiled as this kind of way."""
-        return way(state, self._rows(event), self._rows(AUTO), lambda auto: self.way(AUTO, auto), *more)
+    def rows(self, event: str) -> tuple[Rows, Rows, Callable[[str], Follow]]:
+        """The rows of an event, those of the auto states, and what gives the way from one of these."""
+        return self._rows(event), self._rows(AUTO), lambda auto: self.way(AUTO, auto)
 
     def _rows(self, event: str) -> Rows:
         return self.events[event].transitions if event in self.events else {}
@@ -138,8 +138,8 @@ def stock(definition: Definition) -> StockMachine:
     return build(definition, StockMachine)
 
 
-#: What an event does in a state; what it brings whichever row it takes; whether it has to answer something.
-Step = tuple[Callable[[Any, Any], Rested], Update | None, bool]
+#: What an event does in a state: what ``Engine.take`` gives.
+Taken = Callable[[Any, Any, tuple[Any, ...]], tuple[Any, tuple[Any, ...]]]
 
 
 class Engine:
@@ -152,56 +152,42 @@ class Engine:
         self._asks = {name: state.asks or _nothing for name, state in definition.states.items() if not state.auto}
         self._accepts = {name: definition.accepts(name) for name in definition.states}
         self._heard = definition.heard
-        self._steps: dict[type, dict[str, Step]] = {}  #: by the class of the event, and the state it is taken in
+        self._steps: dict[type, dict[str, Taken]] = {}  #: by the class of the event, and the state it is taken in
         self.machine.made_of_rows.append(self._steps)
 
     def take(self, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """``advance`` for a caller who keeps what is outstanding: the next snapshot, and what that waits for."""
-        kind = type(event)
         try:
-            follow, hear, answers = self._steps[kind][snapshot.state]
+            step = self._steps[type(event)][snapshot.state]
         except KeyError:
-            follow, hear, answers = self._step(kind, snapshot, event, asked)
-        if answers:
-            for request in asked:
-                if kind in request.answered_by and not request.misfit(event):
-                    break
-            else:
-                raise self._unexpected(snapshot.state, event, refusal(asked, event))
-        at = event.at
-        if type(at) is not float or at - at != 0:  # the difference is NaN where it is not finite
-            _check_time(kind, at)
-        heard = snapshot
+            step = self._step(type(event), snapshot, event, asked)
         try:
-            if hear is not None:
-                heard = hear(snapshot, event)
-            after, asks = follow(heard, event)
+            taken = step(snapshot, event, asked)
         except Exception as error:
-            _blame(error, heard)
+            _blame(error)
             raise
-        if after is None:  # a row was taken from the live machine
-            raise self._unexpected(asks, event)
         if self.watch is not None and get_ident() not in self.unwatched:
-            self.watch(after.log.latest)
-        asking = asks(after)
-        return after, asking if type(asking) is tuple else _requests(after.state, asking)
+            self.watch(taken[0].log.latest)
+        return taken
 
-    def _step(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Step:
+    def _step(self, kind: type, snapshot: Any, event: Any, asked: tuple[Any, ...]) -> Taken:
         """What this kind of event does, when it is first taken in a state. Events are known by their names."""
         state, name = snapshot.state, kind.__name__
         _requests(state, asked)
         if name not in self.machine.events:
-            why = refusal(asked, event) if getattr(event, "answers", True) else ""
-            raise self._unexpected(state, event, why)
+            raise self._unexpected(state, event, asked if getattr(event, "answers", True) else None)
         if not hasattr(event, "at"):
             raise TypeError(f"{name} has no field at, the time in seconds, which every event tells")
-        way = self.machine.made(WayToRest, name, state, self._asks)
-        step = way.follow, self._heard(state, kind), getattr(kind, "answers", False)
+        rows, onwards, auto = self.machine.rows(name)
+        hear = self._heard(state, kind)
+        looks: dict[str, Any] = {"timed": _check_time, "heard": _heard, "told": _requests}
+        made = Step(kind, state, rows, onwards, auto, hear, self._asks, unexpected=self._unexpected, **looks)
+        step: Taken = made.follow
         self._steps.setdefault(kind, {})[state] = step
         return step
 
-    def _unexpected(self, state: str, event: Any, why: str = "") -> UnexpectedEvent:
-        return UnexpectedEvent(state, event, self._accepts[state], why)
+    def _unexpected(self, state: str, event: Any, asked: tuple[Any, ...] | None = None) -> UnexpectedEvent:
+        return UnexpectedEvent(state, event, self._accepts[state], "" if asked is None else refusal(asked, event))
 
 
 def _nothing(snapshot: object) -> tuple[Any, ...]:
@@ -214,22 +200,25 @@ def _check_time(kind: type, at: Any) -> None:
         raise ValueError(f"{kind.__name__}: at must be a finite number of seconds, not {shown(at)}")
 
 
-def _blame(error: Exception, heard: object) -> None:
+def _heard(snapshot: object) -> object:
+    if not isinstance(snapshot, BaseSnapshot):
+        raise TypeError(f"hear must return a snapshot, not {snapshot!r}")
+    return snapshot
+
+
+def _blame(error: Exception) -> None:
     """Say, in a note, who raised; TypeError where somebody looked at what a row before it made no snapshot of."""
     seen, rows = raised_in(error)
+    if rows is None:
+        return
     if rows and not isinstance(seen, BaseSnapshot):
-        raise _no_snapshot(heard, seen, rows[:-1]) from error
+        before = ", ".join(rows[:-1])
+        raise TypeError(f"an update must return a snapshot, not {seen!r}; the rows taken were {before}") from error
     who = f"the guard or the update of {rows[-1]}" if rows else "hear"
     note = f"raised by {who}; nothing has changed"
     if note not in getattr(error, "__notes__", ()):
         with suppress(Exception):  # one that takes no note is raised as it is
             error.add_note(note)
-
-
-def _no_snapshot(heard: object, made: object, rows: tuple[str, ...]) -> TypeError:
-    if not isinstance(heard, BaseSnapshot):
-        return TypeError(f"hear must return a snapshot, not {heard!r}")
-    return TypeError(f"an update must return a snapshot, not {made!r}; the rows taken were {', '.join(rows)}")
 
 
 _making = Lock()

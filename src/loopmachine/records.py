@@ -318,16 +318,6 @@ class BaseSnapshot(Record):
     clock: float = 0.0  #: seconds: the latest ``at``
     log: EventLog = attrs.field(factory=EventLog)  #: each event with the rows that it took
 
-    def at_rest(self, state: str, event: Any, rows: tuple[str, ...]) -> Self:
-        """This snapshot where an event led it by these rows. ``but``, without keywords for what every event changes."""
-        fields = self.__dict__.copy()
-        at, clock = event.at, fields["clock"]
-        fields["state"], fields["log"] = state, fields["log"].append(event, rows)
-        fields["clock"] = at if at > clock else clock  # one that goes back stands still
-        new = _blank(self.__class__)
-        _fill(new, fields)
-        return new
-
     @property
     def events(self) -> tuple[Any, ...]:
         """The events taken, in order."""

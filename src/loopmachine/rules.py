@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Container
+from typing import Any
 
 import attrs
 
@@ -47,7 +48,7 @@ def tokens_spent(snapshot: Snapshot, event: object = None) -> bool:
     return limit is not None and snapshot.tokens >= limit
 
 
-def with_usage(snapshot: Snapshot, usage: Usage) -> dict[str, float]:
+def with_usage(snapshot: Snapshot, usage: Usage) -> dict[str, Any]:
     """The fields that usage changes. A field of it that is None is unknown and never zero."""
     cost, tokens = usage.cost_usd, usage.tokens
     return {

@@ -53,21 +53,15 @@ class Arguments:
 
         Canonical: no space, the names in the schema's order. The sentence tells everything that is wrong.
         """
-        checked = self._shortly(text)
-        return (checked, "") if checked is not None else self._wholly(text)
-
-    def _shortly(self, text: str) -> str | None:
-        """The checked arguments where they need no coercion and nothing else to be looked at."""
-        if len(text) > DEEPEST and text.count("[") + text.count("{") > DEEPEST and depth(text) > DEEPEST:
-            return None
-        try:
-            checked = _encode(self._read(text)).decode()
-            if checked != text and _quotes(checked) != _quotes(text):  # a name given twice, which msgspec does not see
-                return None
-            self._typed(checked)
-            return checked
-        except Exception:  # the long way says what is wrong
-            return None
+        if len(text) <= DEEPEST or text.count("[") + text.count("{") <= DEEPEST or depth(text) <= DEEPEST:
+            try:  # those that need no coercion, and nothing else to be looked at
+                checked = _encode(self._read(text)).decode()
+                if checked == text or _quotes(checked) == _quotes(text):  # msgspec does not see a name given twice
+                    self._typed(checked)
+                    return checked, ""
+            except Exception:  # the long way says what is wrong
+                pass
+        return self._wholly(text)
 
     def _wholly(self, text: str) -> tuple[str | None, str]:
         try:

@@ -1,0 +1,46 @@
+"""Snapshots between two rests, which only guards and updates see: a draft is changed in place.
+
+A snapshot for each row would be copied for each row. ``but`` of a draft changes it and gives it back; apart from that
+it is a snapshot like any, and it is one for good once its class is that which its draft was made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import Final as Constant
+
+from loopmachine.records import BaseSnapshot, Record
+
+blank: Constant = object.__new__  #: an object of a class without its fields
+fill: Constant = Record.__dict__["__dict__"].__set__  #: gives them to it
+switch: Constant = object.__dict__["__class__"].__set__  #: makes it one of another class
+
+
+class Drafts(dict[type, type]):
+    """The class of the drafts of each class of snapshots. TypeError for another class."""
+
+    def __missing__(self, kind: type) -> type:
+        if not issubclass(kind, BaseSnapshot):
+            raise TypeError(f"{kind.__name__} is no class of snapshots")
+        drafts = type(kind.__name__, (kind,), {"but": _but, "__module__": kind.__module__})
+        SNAPSHOTS[drafts] = kind
+        return self.setdefault(kind, drafts)
+
+
+SNAPSHOTS: Constant[dict[type, type]] = {}  #: the class of snapshots of each class of drafts
+DRAFTS: Constant = Drafts()
+
+
+def frozen(draft: Any) -> Any:
+    """The draft as a snapshot that nobody changes any more."""
+    switch(draft, SNAPSHOTS[draft.__class__])
+    return draft
+
+
+def _but(self: Any, /, **changes: Any) -> Any:
+    fields = self.__dict__
+    width = len(fields)
+    fields |= changes
+    if len(fields) != width:  # the draft is lost, and what it began as is there
+        raise TypeError(f"{type(self).__name__} has no field {', '.join(list(fields)[width:])}")
+    return self

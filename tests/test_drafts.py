@@ -1,0 +1,162 @@
+"""Snapshots between two rests: changed in place by this package, frozen for good where anybody else sees them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import attrs
+import pytest
+
+from loopmachine import Budget, Definition, Policy, advance, guards, requests, rules, run, updates
+from loopmachine.compiled import is_ours
+from loopmachine.drafts import DRAFTS, frozen
+from loopmachine.history import EventLog
+from loopmachine.records import BaseSnapshot, Snapshot
+from loopmachine.table import TOOL_LOOP
+from tests.facts import asks, begun, call, drafted, polled, replied, returned, snapshot, walk
+
+# --- a draft ------------------------------------------------------------------------------------------------
+
+
+def test_a_draft_is_changed_in_place_and_frozen() -> None:
+    """``but`` of it gives it back; frozen, it is a snapshot like any, and what it began as is what it was."""
+    before = begun(steps=2)
+    draft = drafted(before)
+    assert draft.but(steps=3, wrapping=True) is draft
+    after = frozen(draft)
+    assert (after is draft, type(after), after, before) == (
+        True,
+        Snapshot,
+        before.but(steps=3, wrapping=True),
+        begun(steps=2),
+    )
+    assert (after.but(steps=4) is after, after.steps) == (False, 3)
+
+
+def test_nothing_else_of_a_draft_can_be_set() -> None:
+    """It is a frozen record to whoever tries."""
+    draft = drafted(begun())
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        draft.steps = 5
+
+
+def test_a_draft_has_no_other_fields() -> None:
+    """As a snapshot has none."""
+    with pytest.raises(TypeError) as of_draft:
+        drafted(begun()).but(steps=1, stops=1, setps=2)
+    with pytest.raises(TypeError) as of_snapshot:
+        begun().but(stops=1)
+    assert (str(of_draft.value), str(of_snapshot.value)) == (
+        "Snapshot has no field stops, setps",
+        "Snapshot has no field stops",
+    )
+
+
+def test_only_snapshots_have_drafts() -> None:
+    """One class for each of theirs."""
+    assert DRAFTS[Snapshot] is DRAFTS[Snapshot]
+    with pytest.raises(TypeError, match=r"^EventLog is no class of snapshots$"):
+        DRAFTS[EventLog]
+
+
+# --- who sees one -------------------------------------------------------------------------------------------
+
+
+def recording(function: Callable[..., Any], seen: list[Any]) -> Callable[..., Any]:
+    """A wrapper that looks like what it wraps, and keeps what it is given, with what that was then."""
+
+    @functools.wraps(function)
+    def wrapper(snapshot: Any, *more: Any) -> Any:
+        seen.append((snapshot, type(snapshot), dict(vars(snapshot))))
+        made = function(snapshot, *more)
+        if isinstance(made, BaseSnapshot):
+            seen.append((made, type(made), dict(vars(made))))
+        return made
+
+    return wrapper
+
+
+def test_what_is_ours_is_known_by_its_code() -> None:
+    """Not by its name or its module, which a wrapper takes over."""
+    ours: list[Any] = [guards.time_spent, guards.usage_missing, updates.admit, requests.run_calls]
+    foreign: list[Any] = [
+        recording(updates.admit, []),
+        functools.partial(updates.admit),
+        attrgetter("cancelled"),
+        lambda snapshot, event: True,
+        rules,
+    ]
+    assert [*map(is_ours, ours)] == [True] * len(ours)
+    assert [*map(is_ours, foreign)] == [False] * len(foreign)
+
+
+def recorded(seen: list[Any], *what: str) -> Definition:
+    """The tool-calling loop, with these functions of its rows and states recording."""
+
+    def told(one: Any) -> Any:
+        kept = {name: getattr(one, name) for name in what if getattr(one, name, None) is not None}
+        return attrs.evolve(one, **{name: recording(function, seen) for name, function in kept.items()})
+
+    return Definition(
+        TOOL_LOOP.initial,
+        {told(state): [told(row) for row in rows] for state, rows in TOOL_LOOP.table.items()},
+        hear=TOOL_LOOP.hear,
+    )
+
+
+def model(messages: list[Any]) -> dict[str, Any]:
+    """Asks for two calls at once, then for one that there is not, then answers."""
+    turns = [
+        {"kind": "calls", "calls": [{"id": f"c{n}", "name": "double", "arguments": {"n": n}} for n in (1, 2)]},
+        {"kind": "call", "id": "c3", "name": "halve", "arguments": {}},
+    ]
+    brought = sum(message["kind"] == "tool_result" for message in messages)
+    return turns[brought // 2] if brought < 3 else {"kind": "final", "text": "done"}
+
+
+def double(n: int) -> int:
+    """Twice the number."""
+    return 2 * n
+
+
+@pytest.mark.parametrize("what", [("guard",), ("update",), ("asks",), ("guard", "update", "asks")])
+def test_what_somebody_else_was_given_stays_as_it_was(what: tuple[str, ...]) -> None:
+    """Every snapshot that a foreign function saw or gave is frozen, and the same after the run as when it saw it."""
+    seen: list[Any] = []
+    options: Any = {"tools": [double], "budget": Budget(max_steps=5), "policy": Policy(max_parallel=1), "clock": float}
+    ran = run(model, "go", definition=recorded(seen, *what), **options)
+    plain = run(model, "go", **options)
+    assert ran.answered
+    assert len(seen) > 10
+    assert {kind for _, kind, _ in seen} == {type(one) for one, _, _ in seen} == {Snapshot}
+    assert [vars(one) for one, _, _ in seen] == [then for _, _, then in seen]
+    assert ran.loop.snapshot == plain.loop.snapshot
+
+
+def test_a_guard_that_is_foreign_sees_what_the_rows_before_it_changed() -> None:
+    """Between two rests, as one of this package does."""
+    seen: list[Any] = []
+    brought = walk(begun(), polled(), replied(asks(call())), polled())[0]
+    advance(recorded(seen, "guard"), brought, returned(call()))
+    assert [[flight.phase for flight in one.flights] for one, _, _ in seen] == [["running"], ["answered"], ["answered"]]
+
+
+def test_the_snapshot_given_is_as_it_was_whatever_is_raised() -> None:
+    """An update that raises half way leaves no trace."""
+
+    def fails(given: Any, event: Any) -> Any:
+        """Raises."""
+        raise ZeroDivisionError
+
+    states = dict(TOOL_LOOP.table)
+    collecting = TOOL_LOOP.states["collecting"]
+    *others, last = states[collecting]
+    states[collecting] = (*others, attrs.evolve(last, update=fails))
+    start = walk(begun(), polled(), replied(asks(call())), polled())[0]
+    before = dict(vars(start))
+    with pytest.raises(ZeroDivisionError):
+        advance(Definition(TOOL_LOOP.initial, states, hear=TOOL_LOOP.hear), start, returned(call()))
+    assert (vars(start), type(start), len(start.log)) == (before, Snapshot, len(snapshot().log) + 3)
