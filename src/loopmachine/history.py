@@ -8,33 +8,41 @@ a log is O(1), and nobody can change what a log shows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 T = TypeVar("T")
 _blank: Any = object.__new__
 
 
-class Log(Sequence[T], Generic[T]):
-    """An immutable sequence with O(1) append. Equal to another log of the same items in the same order."""
+class Growing(Generic[T]):
+    """What a list and a length can be appended to in O(1)."""
 
     __slots__ = ("_items", "_length")
+    _items: list[T]
+    _length: int
+
+    def append(self, item: T) -> Self:
+        """This one and one more item, whole."""
+        items, length = self._items, self._length
+        grown: Self = _blank(self.__class__)
+        grown._length = length + 1
+        if len(items) == length:
+            items.append(item)
+            if items[length] is item:  # another thread may have appended to this length meanwhile
+                grown._items = items
+                return grown
+        grown._items = [*items[:length], item]
+        return grown
+
+
+class Log(Growing[T], Sequence[T]):
+    """An immutable sequence with O(1) append. Equal to another log of the same items in the same order."""
+
+    __slots__ = ()
 
     def __init__(self, items: Iterable[T] = ()) -> None:
         self._items = list(items)
         self._length = len(self._items)
-
-    def append(self, item: T) -> Log[T]:
-        """This log and one more item."""
-        items, length = self._items, self._length
-        log: Log[T] = _blank(Log)
-        log._length = length + 1
-        if len(items) == length:
-            items.append(item)
-            if items[length] is item:  # another thread may have appended to this length meanwhile
-                log._items = items
-                return log
-        log._items = [*items[:length], item]
-        return log
 
     def __len__(self) -> int:
         return self._length
@@ -176,31 +184,28 @@ class Entry(Protocol):
         """How many messages that is."""
 
 
-class History(Sequence[dict[str, Any]]):
+class History(Growing[Any], Sequence[dict[str, Any]]):
     """What was said in a run: an immutable sequence of PLAIN messages, always paired, never rewritten.
 
     ``entries`` holds the same as records (user messages, exchanges, notes, the final). Reading an item makes
     a fresh dict; appending is O(1), ``len`` counts.
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ()
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._entries: Log[Any] = Log(entries)
-        for entry in self._entries:
+        self._items = list(entries)
+        self._length = len(self._items)
+        for entry in self._items:
             if not callable(getattr(entry, "messages", None)):
                 raise TypeError(f"a history is made of the entries of another, not of {type(entry).__name__}")
 
     @property
     def entries(self) -> Log[Any]:
         """The history as records: user messages, exchanges, notes, the final."""
-        return self._entries
-
-    def append(self, entry: Entry) -> History:
-        """This history and one more entry, whole."""
-        history: History = _blank(History)
-        history._entries = self._entries.append(entry)
-        return history
+        log: Log[Any] = _blank(Log)
+        log._items, log._length = self._items, self._length
+        return log
 
     def tail(self, most: int) -> History:
         """The latest entries that are at most ``most`` messages: a call and its result are never cut apart.

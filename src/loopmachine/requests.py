@@ -53,6 +53,15 @@ class PollCancel(Request):
     not_before: float | None = None  #: on the clock of ``at``
 
 
+def _misplaced(self: AskModel | InterruptModel, event: Any) -> str:
+    """Why the calls of a reply do not bear the identity that they have in this step."""
+    step = self.step
+    for place, call in enumerate(event.turn.calls if type(event) is ModelReplied else ()):
+        if call.step != step or call.place != place:
+            return f"call {place} is of step {call.step}, place {call.place}, not of step {step}, place {place}"
+    return ""
+
+
 @quick
 @attrs.frozen
 class AskModel(Request):
@@ -68,8 +77,7 @@ class AskModel(Request):
     cancel: Any = attrs.field(default=None, eq=False, repr=False)  #: a token: the run's cancel, or its end
     clock: Callable[[], float] = attrs.field(default=time.monotonic, eq=False, repr=False)  #: that of the deadline
 
-    def misfit(self, event: Any) -> str:
-        return _misplaced(self.step, event)
+    misfit = _misplaced
 
 
 @attrs.frozen
@@ -79,16 +87,7 @@ class InterruptModel(Request):
     answered_by: ClassVar[tuple[type[Event], ...]] = (ModelReplied, ModelFailed)
     step: int
 
-    def misfit(self, event: Any) -> str:
-        return _misplaced(self.step, event)
-
-
-def _misplaced(step: int, event: Any) -> str:
-    """Why the calls of a reply do not bear the identity that they have in this step."""
-    for place, call in enumerate(event.turn.calls if type(event) is ModelReplied else ()):
-        if call.step != step or call.place != place:
-            return f"call {place} is of step {call.step}, place {call.place}, not of step {step}, place {place}"
-    return ""
+    misfit = _misplaced
 
 
 def _stray(keys: Collection[Key], calls: tuple[Call, ...], what: str) -> str:
@@ -115,6 +114,17 @@ class CallsRequest(Request):
         return attrs.evolve(self, calls=calls) if calls else None
 
 
+def _not_running(self: StartCalls | InterruptCalls, event: Any) -> str:
+    """Why an event does not tell of one of the running calls."""
+    if type(event) is CallLost:
+        return _stray([(event.step, event.place)], self.calls, "running")
+    result = event.result
+    for call in self.calls:
+        if call.place == result.place and call.step == result.step:
+            return _of_another(call, result)
+    return _stray([result.key], self.calls, "running")
+
+
 @quick
 @attrs.frozen
 class StartCalls(CallsRequest):
@@ -123,8 +133,7 @@ class StartCalls(CallsRequest):
     answered_by: ClassVar[tuple[type[Event], ...]] = (CallReturned, CallLost)
     deadline: float | None = None  #: on the clock of ``at``
 
-    def misfit(self, event: Any) -> str:
-        return _not_running(event, self.calls)
+    misfit = _not_running
 
 
 @attrs.frozen
@@ -133,19 +142,7 @@ class InterruptCalls(CallsRequest):
 
     answered_by: ClassVar[tuple[type[Event], ...]] = (CallReturned, CallLost)
 
-    def misfit(self, event: Any) -> str:
-        return _not_running(event, self.calls)
-
-
-def _not_running(event: CallReturned | CallLost, calls: tuple[Call, ...]) -> str:
-    """Why an event does not tell of one of the running calls."""
-    if isinstance(event, CallLost):
-        return _stray([(event.step, event.place)], calls, "running")
-    result = event.result
-    for call in calls:
-        if call.place == result.place and call.step == result.step:
-            return _of_another(call, result)
-    return _stray([result.key], calls, "running")
+    misfit = _not_running
 
 
 def _of_another(call: Call, result: CallResult) -> str:

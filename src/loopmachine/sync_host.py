@@ -137,8 +137,9 @@ class SyncHost(Host):
         call = request.calls[0]
         alone = len(request.calls) == 1 and not self.running and len(self.loop.waiting) == 1
         if alone and not self.loop.toolbox.is_timed(call):
-            self.finished[call.key] = self.work(call)
-            self.bring(call.key)
+            key = call.key
+            self.finished[key] = self.work(call)
+            self.bring(key)
             return True
         for call in request.calls:
             if call.key not in self.running:
