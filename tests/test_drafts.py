@@ -10,10 +10,13 @@ from typing import Any
 import attrs
 import pytest
 
-from loopmachine import Budget, Definition, Policy, advance, guards, requests, rules, run, updates
-from loopmachine.compiled import is_ours
+from loopmachine import Budget, Definition, Policy, Row, State, advance, guards, requests, rules, run, updates
+from loopmachine.compiled import DEEPEST, is_ours
 from loopmachine.drafts import DRAFTS, frozen
+from loopmachine.errors import UnexpectedEvent
+from loopmachine.events import CancelPolled
 from loopmachine.history import EventLog
+from loopmachine.machine import live
 from loopmachine.records import BaseSnapshot, Snapshot
 from loopmachine.table import TOOL_LOOP
 from tests.facts import asks, begun, call, drafted, polled, replied, returned, snapshot, walk
@@ -160,3 +163,53 @@ def test_the_snapshot_given_is_as_it_was_whatever_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         advance(Definition(TOOL_LOOP.initial, states, hear=TOOL_LOOP.hear), start, returned(call()))
     assert (vars(start), type(start), len(start.log)) == (before, Snapshot, len(snapshot().log) + 3)
+
+
+# --- however far the next rest is -----------------------------------------------------------------------------
+
+
+def chain(states: int, update: Any) -> Definition:
+    """A table whose one event leads through so many auto states, each with this update, as the event's row has it."""
+    autos = {
+        State(f"auto_{n}", "On the way.", auto=True): [
+            Row(None, f"auto_{n + 1}" if n + 1 < states else "over", update=update)
+        ]
+        for n in range(states)
+    }
+    asks = State("here", "Somebody polls.", requests.poll_now)
+    return Definition("here", {asks: [Row(CancelPolled, "auto_0", update=update)], **autos, OVER: []})
+
+
+OVER = State("over", "It is over.", final="answered")
+
+
+def foreign(given: Snapshot, event: Any) -> Snapshot:
+    """Counts a step, as somebody else does."""
+    return attrs.evolve(given, steps=given.steps + 1)
+
+
+def polite(given: Snapshot, event: Any) -> Snapshot:
+    """Counts a step by what this package does."""
+    return updates.ask_with_tools(given, event)
+
+
+@pytest.mark.parametrize("update", [updates.ask_with_tools, foreign, polite])
+@pytest.mark.parametrize("states", [1, DEEPEST - 1, DEEPEST, 3 * DEEPEST])
+def test_each_update_on_the_way_counts_once(states: int, update: Any) -> None:
+    """Near and far; the snapshot that is left behind is as it was, and the one that is reached a snapshot."""
+    start = snapshot("here")
+    taken = advance(chain(states, update), start, polled(at=2.0))
+    assert (taken.snapshot.steps, taken.rows) == (states + 1, ("here/1", *(f"auto_{n}/1" for n in range(states))))
+    assert (type(taken.snapshot), taken.snapshot.state, taken.snapshot.clock) == (Snapshot, "over", 2.0)
+    assert (start.steps, len(start.log), len(taken.snapshot.log)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("states", [1, 3 * DEEPEST])
+def test_who_has_no_way_on_says_where(states: int) -> None:
+    """A row that was taken from the live machine is missed where it stood, near and far."""
+    definition, last = chain(states, updates.ask_with_tools), f"auto_{states - 1}"
+    live(definition).remove_transition("auto", last)
+    start = snapshot("here")
+    with pytest.raises(UnexpectedEvent, match=f"^{last} does not take this CancelPolled"):
+        advance(definition, start, polled())
+    assert (start.steps, type(start)) == (0, Snapshot)
