@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol
 from typing import Final as Constant
 
-from loopmachine.drafts import DRAFTS, SNAPSHOTS, blank, fill, frozen, switch
+from loopmachine.drafts import DRAFTS, blank, fill, frozen, switch
 
 #: The snapshot, the state and the rows taken; none where no guard held.
 Followed = tuple[Any, str, tuple[str, ...]]
@@ -104,7 +104,8 @@ class Way:
         self._taken.append(taken)
 
     def _named(self, function: Callable[..., Any]) -> str:
-        name = f"function_{len(self._names)}"
+        said = getattr(function, "__name__", "")
+        name = f"{said if said.isidentifier() else 'function'}_{len(self._names)}"
         self._names[name] = function
         return name
 
@@ -166,8 +167,8 @@ class Step(Way):
 
     def _draft(self, taken: Taken, indent: str) -> None:
         """``draft``, and its fields."""
-        self._line(taken, f"{indent}fields = snapshot.__dict__.copy()")
-        self._line(taken, f"{indent}snapshot = blank(drafts[snapshot.__class__])")
+        self._line(taken, f"{indent}fields, own = snapshot.__dict__.copy(), snapshot.__class__")
+        self._line(taken, f"{indent}snapshot = blank(drafts[own])")
         self._line(taken, f"{indent}fill(snapshot, fields)")
 
     def _rest(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
@@ -194,7 +195,7 @@ class Step(Way):
             "if at > fields['clock']: fields['clock'] = at",  # one that goes back stands still
             f"fields['state'] = {state}",
             f"fields['log'] = fields['log'].append(event, {rows})",
-            "switch(snapshot, snapshots[snapshot.__class__])",
+            "switch(snapshot, own)",
             f"return snapshot, {asked}",
         ):
             self._line(None, indent + line)
@@ -205,7 +206,6 @@ class Step(Way):
 
 _NAMES: Constant = {
     "drafts": DRAFTS,
-    "snapshots": SNAPSHOTS,
     "blank": blank,
     "fill": fill,
     "switch": switch,
