@@ -163,9 +163,9 @@ def test_a_result_carries_so_many_bytes_of_images_and_the_images_that_fit_whole(
     assert json.loads(written or "") == [image(whole), image(JPEG), text(told), text("end")]
 
 
-def cut(characters: int) -> str:
+def cut(full: int, kept: int) -> str:
     """The mark of a text that was cut."""
-    return f"\n[cut: this text has {characters} characters]"
+    return f"\n[cut: {full - kept} of {full} characters]"
 
 
 @pytest.mark.parametrize(
@@ -178,18 +178,26 @@ def cut(characters: int) -> str:
         ),
         (
             107,
-            f"{'a' * 50}\n{MARK}{cut(120)}",
+            f"{'a' * 50}\n{MARK}\n{'b' * 7}{cut(120, 79)}",
             [text("a" * 50), image(IMAGE), text("b" * 40), text("c" * 7)],
         ),
-        (97, "a" * 50 + "\n[image/png" + cut(120), [text("a" * 50), image(IMAGE), text("b" * 40), text("c" * 7)]),
-        (96, "a" * 50 + "\n[image/pn" + cut(120), [text("a" * 50), image(IMAGE), text("b" * 11 + cut(97))]),
-        (85, "a" * 49 + cut(120), [text("a" * 50), image(IMAGE), text(cut(97))]),
-        (84, "a" * 48 + cut(120), [text("a" * 49 + cut(97)), image(IMAGE)]),
-        (5, cut(120)[:5], [text(cut(97)[:5]), image(IMAGE)]),
+        (
+            97,
+            f"{'a' * 50}\n{MARK[:18]}{cut(120, 69)}",
+            [text("a" * 50), image(IMAGE), text("b" * 40), text("c" * 7)],
+        ),
+        (
+            96,
+            f"{'a' * 50}\n{MARK[:17]}{cut(120, 68)}",
+            [text("a" * 50), image(IMAGE), text("b" * 19 + cut(97, 69))],
+        ),
+        (77, "a" * 49 + cut(120, 49), [text("a" * 50), image(IMAGE), text(cut(97, 50))]),
+        (76, "a" * 48 + cut(120, 48), [text("a" * 49 + cut(97, 49)), image(IMAGE)]),
+        (5, "[cut:", [text("[cut:"), image(IMAGE)]),
     ],
 )
 def test_a_limit_cuts_the_text_of_all_blocks_together(limit: int, content: str, blocks: list[dict[str, Any]]) -> None:
-    """Images are kept whole; the text that is left ends with a mark that names how long all of it was."""
+    """Images are kept whole; the text that is left ends with a mark that says how much of it is missing."""
     said, written = in_blocks(("a" * 50, IMAGE, TextBlock("b" * 40), "c" * 7), limit)
     assert (said, json.loads(written or "")) == (content, blocks)
 

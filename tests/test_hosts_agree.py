@@ -664,6 +664,28 @@ def test_a_cancellation_of_ones_own_class_ends_no_run(driver: Driver) -> None:
     assert (result.status, result.results[0].content, failure.code) == ("answered", "Gone", "Gone")
 
 
+@EACH_HOST
+@pytest.mark.parametrize(
+    ("style", "told"),
+    [
+        ("message", "Gone: he left"),
+        ("name", "Gone"),
+        (lambda error: f"sorry: {error}", "sorry: he left"),
+    ],
+    ids=["message", "name", "callable"],
+)
+def test_a_cancellation_of_a_tools_own_is_told_as_the_policy_says(driver: Driver, style: Any, told: str) -> None:
+    """As anything else that it raises."""
+
+    def fall() -> None:
+        """Raise."""
+        raise Gone("he left")
+
+    tools = driver.tools([Tool("fall", "Raise.", {"type": "object"}, fall)])
+    result = Stage(driver).run(call("a", "fall"), DONE, tools=tools, policy=Policy(error_text=style))
+    assert [(one.outcome, one.content) for one in result.results] == [("failed", told)]
+
+
 class Masked:
     """A reply that raises where it is asked what it is."""
 

@@ -207,6 +207,11 @@ def test_admission_call_by_call(
         ),
         (
             call(needs_approval=True),
+            {"decisions": (Decision(1, 0, approved=False, reason=" \n"),)},
+            ("denied", "this call was not approved", "not_approved"),
+        ),
+        (
+            call(needs_approval=True),
             {"decisions": (Decision(1, 0, approved=False, reason="too dear"),)},
             ("denied", "too dear", "not_approved"),
         ),

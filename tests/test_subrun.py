@@ -802,7 +802,7 @@ def test_what_a_child_tells_that_was_cut_short_is_no_longer_than_a_result_may_be
     child = sub(stage, call("c2", "begin"), tools=[begins(stage, [])])
     budget, policy = Budget(max_seconds=0.05), Policy(max_result_chars=60)
     result = stage.run(ASK, tools=[child], budget=budget, policy=policy, clock=stage.clock)
-    assert result.results[0].content == Words("cut short at the de", "[cut: this text has ")
+    assert result.results[0].content == Words("cut short at the deadline", "[cut: ")
     assert len(result.results[0].content) == 60
 
 

@@ -421,17 +421,35 @@ def test_a_tool_that_returned_is_ok(value: Any) -> None:
 
 
 def test_a_long_result_is_cut_with_a_mark() -> None:
-    """A text of just the length stays; a longer one is cut, mark included, and the mark names its full length."""
+    """A text of just the length stays; a longer one is cut, mark included, and the mark says how much is missing."""
     assert [fitted("x" * 60, 60), fitted("x" * 61, 60)] == [
         "x" * 60,
-        "x" * 25 + "\n[cut: this text has 61 characters]",
+        "x" * 33 + "\n[cut: 28 of 61 characters]",
     ]
 
 
-@pytest.mark.parametrize("limit", [1, 10, 36, 37, 100])
-def test_no_result_is_longer_than_asked(limit: int) -> None:
-    """Even a limit that is shorter than the mark is kept."""
-    assert len(result_text(["x"] * 1000, limit)) == limit
+@pytest.mark.parametrize("full", [100, 108, 109, 110, 117, 118, 119, 1009, 10_000])
+@pytest.mark.parametrize("limit", [40, 41, 99])
+def test_the_mark_counts_what_is_missing(full: int, limit: int) -> None:
+    """Itself makes room, and one more digit takes one more place."""
+    kept, mark = fitted("x" * full, limit).split("\n")
+    assert (len(kept) + 1 + len(mark), mark) == (limit, f"[cut: {full - len(kept)} of {full} characters]")
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        (1, "["),
+        (10, "[cut: 4001"),
+        (30, "[cut: 4001 of 4001 characters]"),
+        (31, "\n[cut: 4001 of 4001 characters]"),
+        (32, "[\n[cut: 4000 of 4001 characters]"),
+        (36, '["x",\n[cut: 3996 of 4001 characters]'),
+    ],
+)
+def test_no_result_is_longer_than_asked(limit: int, text: str) -> None:
+    """Even a limit that is shorter than the mark is kept: what is left of it then never is blank."""
+    assert result_text(["x"] * 1000, limit) == text
 
 
 ERROR = ValueError("it's 5")
@@ -451,8 +469,8 @@ ERROR = ValueError("it's 5")
         (ERROR, lambda error: error.nothing, "ValueError"),
         (ERROR, lambda error: 5, "ValueError"),
         (ERROR, lambda error: Text("it failed"), "it failed"),
-        (ValueError("x" * 200), "message", "ValueError: " + "x" * 51 + "\n[cut: this text has 212 characters]"),
-        (ERROR, lambda error: "y\ud835" * 100, ("y\\ud835" * 100)[:63] + "\n[cut: this text has 700 characters]"),
+        (ValueError("x" * 200), "message", "ValueError: " + "x" * 58 + "\n[cut: 142 of 212 characters]"),
+        (ERROR, lambda error: "y\ud835" * 100, ("y\\ud835" * 100)[:70] + "\n[cut: 630 of 700 characters]"),
     ],
 )
 def test_an_exception_becomes_text_as_the_policy_says(error: Exception, style: Any, text: str) -> None:

@@ -256,7 +256,7 @@ class AsyncHost(Host):
         if stopped:
             said = "\n".join([stopped, *last_words(raised)])
             return CallResult.of(call, "interrupted", fitted(said, self.loop.snapshot.policy.max_result_chars))
-        result: CallResult = value if raised is None else unfinished(call, raised)
+        result: CallResult = value if raised is None else unfinished(self.loop, call, raised)
         return result
 
     def approval_done(

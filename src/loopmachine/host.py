@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,7 @@ from loopmachine.requests import AskApproval, AskModel, InterruptCalls, StartCal
 from loopmachine.table import TOOL_LOOP
 from loopmachine.tools import CancelToken
 from loopmachine.tools.context import asked, reason_of
+from loopmachine.tools.results import error_text
 from loopmachine.tools.signature import is_async
 from loopmachine.wire import PLAIN, Wire
 
@@ -98,6 +100,9 @@ class Pool:
         self.work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self.free: SimpleQueue[None] = SimpleQueue()  #: one for each thread that has nothing to do
         self.threads: list[Thread] = []
+        #: for where an interrupt keeps ``close`` back; elsewhere it would itself keep an interrupt back
+        self.left = weakref.finalize(self, _dismiss, self.work, self.threads)
+        self.left.atexit = False
 
     def submit(self, function: Callable[[], object]) -> None:
         """Have a thread call what raises nothing, in this context."""
@@ -105,24 +110,41 @@ class Pool:
             self.free.get_nowait()
         except Empty:
             if len(self.threads) < self.most:
-                self.threads.append(Thread(target=self.serve, name=f"loopmachine_{len(self.threads)}", daemon=True))
-                self.threads[-1].start()
+                serve = partial(_serve, self.work, self.free)
+                self.threads.append(Thread(target=serve, name=f"loopmachine_{len(self.threads)}", daemon=True))
+                _start(self.threads[-1])
         self.work.put(partial(copy_context().run, function))  # last: what keeps a thread from its start keeps this back
-
-    def serve(self) -> None:
-        """Do what there is to do, until the pool is closed."""
-        while (work := self.work.get()) is not None:
-            work()
-            del work  # it knows the run
-            self.free.put(None)
 
     def close(self, *, wait: bool) -> None:
         """Let the threads end, and wait for those that have nothing to do."""
-        for _ in self.threads:
-            self.work.put(None)
+        _dismiss(self.work, self.threads)
+        self.left.detach()
         for thread in self.threads if wait else ():
             with suppress(RuntimeError):  # one that an interrupt kept from its start
                 thread.join(LAST_WAIT)
+
+
+def _start(thread: Thread) -> None:
+    """Start a thread. What interrupts the start passes, and not what Python's own lock says of it."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if isinstance(error.__context__, Exception | None):
+            raise
+        raise error.__context__ from None
+
+
+def _serve(work: SimpleQueue[Callable[[], object] | None], free: SimpleQueue[None]) -> None:
+    """Do what there is to do, until the pool is closed, or nobody has it any more."""
+    while (one := work.get()) is not None:
+        one()
+        del one  # it knows the run
+        free.put(None)
+
+
+def _dismiss(work: SimpleQueue[Callable[[], object] | None], threads: list[Thread]) -> None:
+    for _ in threads:
+        work.put(None)
 
 
 class Host(ABC):
@@ -343,11 +365,8 @@ def passes(raised: BaseException) -> bool:
     return all(kind.__name__ != "CancelledError" for kind in type(raised).__mro__)  # without importing asyncio
 
 
-def unfinished(call: Call, raised: BaseException) -> CallResult:
+def unfinished(loop: Loop, call: Call, raised: BaseException) -> CallResult:
     """The result of a call that ended with what is no Exception."""
-    name = type(raised).__name__
-    return (
-        CallResult.of(call, "interrupted", f"interrupted by {name}")
-        if passes(raised)
-        else CallResult.of(call, "failed", name)
-    )
+    if passes(raised):
+        return CallResult.of(call, "interrupted", f"interrupted by {type(raised).__name__}")
+    return CallResult.of(call, "failed", error_text(raised, loop.error_text, loop.snapshot.policy.max_result_chars))

@@ -126,7 +126,8 @@ def _admitted(snapshot: Snapshot, call: Call) -> Verdict:
     if call.needs_approval:
         word = decision(snapshot, call)
         if word is not None and not word.approved:
-            return Verdict("denied", word.reason or "this call was not approved", "not_approved")
+            reason = word.reason if word.reason.strip() else "this call was not approved"
+            return Verdict("denied", reason, "not_approved")
     return _RUNNABLE
 
 

@@ -165,7 +165,7 @@ class SyncHost(Host):
         try:
             return self.loop.perform(call, progress=self.progress(call)), None
         except BaseException as raised:
-            return unfinished(call, raised), raised if passes(raised) else None
+            return unfinished(self.loop, call, raised), raised if passes(raised) else None
 
     def settle(self) -> None:
         """Tell what a call brought that is finished; else wait for one, or for a cancel."""

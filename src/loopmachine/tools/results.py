@@ -26,12 +26,12 @@ def result_text(value: Any, max_chars: int) -> str:
     """A returned value: text as it is, anything else as strict JSON (None is ``null``, bytes are base64).
 
     What JSON does not have is named in its place: ``"NaN"``, ``"<object: not JSON>"``. At most ``max_chars``
-    characters; a longer text is cut, its last words saying how long it was.
+    characters; a longer text is cut, its last words saying how much of it is missing.
     """
     return fitted(value if type(value) is str else _text(value), max_chars)
 
 
-def error_text(error: Exception, style: str | Callable[[Exception], str], max_chars: int) -> str:
+def error_text(error: BaseException, style: str | Callable[[Any], str], max_chars: int) -> str:
     """What a model is told of an exception, never a traceback: see ``Policy.error_text``.
 
     A callable that raises, or gives no text, is answered with the class name.
@@ -58,7 +58,7 @@ def fitted(text: str, max_chars: int) -> str:
 def _cut(texts: list[str], max_chars: int) -> list[str]:
     """Texts of at most ``max_chars`` characters together: where they are cut stands a mark, and nothing after it."""
     full = sum(map(len, texts))
-    mark = f"\n[cut: this text has {full} characters]"[:max_chars] if full > max_chars else ""
+    mark = _told_of(full, max_chars) if full > max_chars else ""
     room, kept = max_chars - len(mark), []
     for text in texts:
         if len(text) <= room:
@@ -68,6 +68,15 @@ def _cut(texts: list[str], max_chars: int) -> list[str]:
             kept.append(text[:room] + mark)
             room, mark = 0, ""
     return kept
+
+
+def _told_of(full: int, max_chars: int) -> str:
+    """The mark, of at most ``max_chars`` characters: how much is missing, of how much. It takes room itself."""
+    mark, told = "", " "
+    while told != mark:
+        mark, missing = told, full - max(max_chars - len(told), 0)
+        told = f"\n[cut: {missing} of {full} characters]"
+    return mark if len(mark) <= max_chars else mark.strip()[:max_chars]
 
 
 # --- blocks -------------------------------------------------------------------------------------------
