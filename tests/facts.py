@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from loopmachine.definition import Definition
-from loopmachine.drafts import DRAFTS, blank, fill
+from loopmachine.drafts import Drafts, blank, fill
 from loopmachine.events import (
     ApprovalGiven,
     CallLost,
@@ -213,6 +213,9 @@ EVENTS: dict[str, Event] = {
 
 S = TypeVar("S", bound=BaseSnapshot)
 Step = tuple[str, str, tuple[Any, ...]]
+
+
+DRAFTS = Drafts()
 
 
 def drafted(of: Snapshot) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from loopmachine import Budget, Definition, Policy, Row, State, advance, guards, requests, rules, run, updates
 from loopmachine.compiled import DEEPEST, is_ours
-from loopmachine.drafts import DRAFTS, frozen
+from loopmachine.drafts import Drafts, switch
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import CancelPolled
 from loopmachine.history import EventLog
@@ -29,9 +29,9 @@ def test_a_draft_is_changed_in_place_and_frozen() -> None:
     before = begun(steps=2)
     draft = drafted(before)
     assert draft.but(steps=3, wrapping=True) is draft
-    after = frozen(draft)
-    assert (after is draft, type(after), after, before) == (
-        True,
+    switch(draft, Snapshot)
+    after = draft
+    assert (type(after), after, before) == (
         Snapshot,
         before.but(steps=3, wrapping=True),
         begun(steps=2),
@@ -59,10 +59,12 @@ def test_a_draft_has_no_other_fields() -> None:
 
 
 def test_only_snapshots_have_drafts() -> None:
-    """One class for each of theirs."""
-    assert DRAFTS[Snapshot] is DRAFTS[Snapshot]
+    """One class for each of theirs, which a subclass does not share."""
+    drafts, other = Drafts(), type("Other", (Snapshot,), {})
+    assert [drafts[Snapshot], drafts[other]] == [drafts[Snapshot], drafts[other]]
+    assert [drafts[Snapshot].__base__, drafts[other].__base__] == [Snapshot, other]
     with pytest.raises(TypeError, match=r"^EventLog is no class of snapshots$"):
-        DRAFTS[EventLog]
+        drafts[EventLog]
 
 
 # --- who sees one -------------------------------------------------------------------------------------------
@@ -82,12 +84,23 @@ def recording(function: Callable[..., Any], seen: list[Any]) -> Callable[..., An
     return wrapper
 
 
+class Proxy:
+    """Hands on every attribute of what it stands for."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.function, name)
+
+
 def test_what_is_ours_is_known_by_its_code() -> None:
     """Not by its name or its module, which a wrapper takes over."""
     ours: list[Any] = [guards.time_spent, guards.usage_missing, updates.admit, requests.run_calls]
     foreign: list[Any] = [
         recording(updates.admit, []),
         functools.partial(updates.admit),
+        Proxy(updates.admit),
         attrgetter("cancelled"),
         lambda snapshot, event: True,
         rules,

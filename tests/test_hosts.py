@@ -48,6 +48,7 @@ from loopmachine import (
 from loopmachine.events import ApprovalGiven, CallReturned, CallsResolved, CancelPolled, CancelRequested, Resumed
 from loopmachine.machine import Advance
 from loopmachine.requests import AskApproval, AskModel
+from loopmachine.sync_host import SyncHost
 from tests.drivers import DONE, GO, brought, call, calls
 
 Model = Callable[..., Any]
@@ -767,6 +768,9 @@ def finishes(act: Callable[[], Any], seconds: float = 20.0) -> Any:
         return "it hangs"
 
 
+TOKEN = CancelToken()  #: lives longer than any run
+
+
 class Interrupter:
     """Raises KeyboardInterrupt in this thread at the moment ``place``, as a signal may.
 
@@ -792,7 +796,7 @@ class Interrupter:
         """Drive the loop."""
         sys.setprofile(self)
         try:
-            return run(model, loop=loop, cancel=CancelToken(), clock=frozen_clock)
+            return run(model, loop=loop, cancel=TOKEN, clock=frozen_clock)
         finally:
             sys.setprofile(None)
 
@@ -841,6 +845,12 @@ def test_what_looks_for_interrupts_finds_them() -> None:
     nobody.set()
 
 
+def hosts_left() -> list[Any]:
+    """The hosts that somebody has."""
+    gc.collect()
+    return [one for one in gc.get_objects() if type(one) is SyncHost]
+
+
 def threads_left(seconds: float) -> list[str]:
     """The threads of pools that still stand when nobody has these pools, and they had so long to end."""
     gc.collect()
@@ -853,12 +863,15 @@ def threads_left(seconds: float) -> list[str]:
 
 
 def test_an_interrupt_at_any_moment_comes_out_and_the_loop_can_go_on() -> None:
-    """It never hangs, no call is started twice, no thread is left, and the loop ends or asks for the lost calls."""
-    before = threads_left(3.0)
+    """It never hangs, no call is started twice, and the loop ends or asks what became of the lost ones.
+
+    And nothing is left: neither a thread nor a host, which the cancel token would know.
+    """
+    threads, hosts = threads_left(3.0), hosts_left()
     moments, faults = _interrupted(None)
     for place in range(1, moments + 1):
         faults += _interrupted(place)[1]
-    assert (moments > 100, faults, threads_left(3.0)) == (True, [], before)
+    assert (moments > 100, faults, threads_left(3.0), hosts_left()) == (True, [], threads, hosts)
 
 
 def test_an_interrupt_while_threads_are_made_comes_out_and_the_loop_can_go_on() -> None:

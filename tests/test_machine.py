@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import itertools
 import math
 import pickle
 import re
+import weakref
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -506,6 +508,78 @@ def fails_for_good(snapshot: Any, event: Any) -> Any:
     raise Unwritable
 
 
+class Odd(Exception):
+    """An error whose notes are none."""
+
+    __notes__: Any = None
+
+
+class Shy(Exception):
+    """An error that may not be asked for its notes."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name}")
+
+
+@pytest.mark.parametrize("error", [Odd, Shy])
+def test_an_error_whose_notes_are_odd_is_raised_as_it_is(error: type[Exception]) -> None:
+    """What is wrong with the notes hides nothing."""
+
+    def raises(snapshot: Any, event: Any) -> Any:
+        """Raises."""
+        raise error("mine")
+
+    raised: list[Any] = []
+    try:
+        advance(goes(raises), Passage(state="locked"), Coin(2))
+    except error as caught:  # pytest itself would ask for the notes
+        raised.append(caught.args)
+    assert raised == [("mine",)]
+
+
+class Fussy(Request):
+    """A request that can't say what fits it."""
+
+    answered_by = (Coin,)
+
+    def misfit(self, event: Any) -> str:
+        raise ZeroDivisionError
+
+
+def test_what_asks_and_misfit_raise_names_them() -> None:
+    """As a note, as of a guard or an update; what the machine itself refuses has none."""
+    with pytest.raises(ZeroDivisionError) as of_asks:
+        advance(asking(lambda snapshot: (1 / 0,)), Passage(state="locked"), Coin(2))
+    with pytest.raises(ZeroDivisionError) as of_misfit:
+        engine(TURNSTILE).take(Passage(state="locked"), Coin(2), (Fussy(),))
+    with pytest.raises(UnexpectedEvent) as refused:
+        engine(TURNSTILE).take(Passage(state="locked"), Coin(2), ())
+    assert [of_asks.value.__notes__, of_misfit.value.__notes__, getattr(refused.value, "__notes__", [])] == [
+        ["raised by asks; nothing has changed"],
+        ["raised by misfit; nothing has changed"],
+        [],
+    ]
+
+
+def test_an_update_far_away_that_returns_no_snapshot_is_named() -> None:
+    """By all the rows that were taken, however many they are."""
+    passes = {
+        State(f"auto_{n}", "On the way.", auto=True): (
+            Row(None, f"auto_{n + 1}" if n < 24 else "closed", update=forgets if n == 22 else None),
+        )
+        for n in range(25)
+    }
+    table = {
+        State("locked", "Nobody passes.", price): (Row(Coin, "auto_0"),),
+        **passes,
+        State("closed", "It is full.", final="answered"): (),
+    }
+    with pytest.raises(TypeError) as caught:
+        advance(Definition("locked", table), Passage(state="locked"), Coin(2))
+    rows = ", ".join(["locked/1", *(f"auto_{n}/1" for n in range(25))])
+    assert str(caught.value) == f"an update must return a snapshot, not None; the rows taken were {rows}"
+
+
 def test_a_note_is_written_once_and_where_it_can_be() -> None:
     """One error that is raised again and again has one note; one that takes none is raised as it is."""
     for _ in range(3):
@@ -524,6 +598,33 @@ def test_a_snapshot_class_with_slots_is_refused() -> None:
         @attrs.frozen(kw_only=True)
         class Slotted(BaseSnapshot):
             coins: int = 0
+
+
+def test_a_snapshot_class_with_a_but_of_its_own_is_refused() -> None:
+    """The machine would not call it: between two rests it changes a draft in place. From a mixin it is no other."""
+    said = r"^Counting\.but: what a snapshot is copied with can't be another; name yours otherwise$"
+
+    class Counts:
+        def but(self, /, **changes: Any) -> Any:
+            """Another one."""
+
+    for bases in ((BaseSnapshot,), (Counts, BaseSnapshot)):
+        with pytest.raises(TypeError, match=said):
+            type("Counting", bases, {"but": Counts.but} if len(bases) == 1 else {})
+
+
+def test_the_classes_of_drafts_go_with_what_they_were_made_for() -> None:
+    """A definition and its class of snapshots that nobody holds any more are kept alive by no draft."""
+
+    def used() -> list[weakref.ref[Any]]:
+        own = attrs.frozen(slots=False, kw_only=True)(type("Own", (Passage,), {}))
+        definition = attrs.evolve(TURNSTILE)
+        taken = advance(definition, own(state="locked"), Coin(2))
+        return [weakref.ref(one) for one in (own, definition, taken.snapshot)]
+
+    gone = used()
+    gc.collect()
+    assert [one() for one in gone] == [None] * 3
 
 
 def test_a_snapshot_class_that_keeps_what_it_worked_out_is_refused() -> None:
@@ -579,7 +680,7 @@ def test_what_a_state_asks_is_kept_in_a_tuple() -> None:
 
 def test_a_state_that_asks_what_is_no_request_is_named() -> None:
     """When the machine gets there, and where it stands already."""
-    said = "^waiting: its asks must return the requests, a tuple, not None$"
+    said = "(?m)^waiting: its asks must return the requests, a tuple, not None$"
     with pytest.raises(TypeError, match=said):
         advance(asking(silent), Passage(state="locked"), Coin(2))
     with pytest.raises(TypeError, match=said):
@@ -589,7 +690,7 @@ def test_a_state_that_asks_what_is_no_request_is_named() -> None:
 def test_a_state_that_asks_something_else_is_named() -> None:
     """When the machine gets there, and where it stands already, or is said to ask it."""
     worded = asking(lambda snapshot: ("please pay",))
-    said = r"^waiting: its asks must return the requests, a tuple, not \('please pay',\)$"
+    said = r"(?m)^waiting: its asks must return the requests, a tuple, not \('please pay',\)$"
     with pytest.raises(TypeError, match=said):
         engine(worded).take(Passage(state="locked"), Coin(2), (AskCoin(2),))
     with pytest.raises(TypeError, match=said):

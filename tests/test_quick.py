@@ -96,6 +96,12 @@ def test_a_subclass_is_constructed_as_it_was() -> None:
     assert (type(one), one.first, one.second, one.third, one.made) == (Sub, 1, "two", 4, 5)
 
 
+def test_the_twin_of_a_class_looks_like_it() -> None:
+    """To who looks for subclasses."""
+    twin, *others = [kind for kind in Quick.__subclasses__() if kind is not Sub]
+    assert (twin.__name__, twin.__module__, twin.__doc__, others) == ("Quick", __name__, Quick.__doc__, [])
+
+
 def test_the_constructor_says_what_that_of_attrs_says() -> None:
     """Its parameters, their types and its name."""
     made: Any = Quick.__init__

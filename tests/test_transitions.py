@@ -18,8 +18,9 @@ from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import UnexpectedEvent
 from loopmachine.events import CancelPolled, Event
 from loopmachine.machine import Carrier, advance, build, live, stock
+from loopmachine.requests import poll_now
 from loopmachine.table import TOOL_LOOP
-from tests.facts import answer, asked, brought, cancel, polled, walk
+from tests.facts import answer, asked, brought, cancel, polled, snapshot, walk
 
 # --- transitions executes ---------------------------------------------------------------------------------
 
@@ -179,6 +180,44 @@ def test_a_row_removed_from_the_live_machine_changes_what_run_does() -> None:
     before = status()
     live(mine).remove_transition("auto", "admitting", "finished_call_budget")
     assert (before, status()) == ("call_budget", "answered")
+
+
+class Removing:
+    """A guard that never holds, and takes a row from the live machine while its name is written into code."""
+
+    __doc__ = "It never holds."
+
+    def __init__(self, *row: str) -> None:
+        self.row = row
+        self.of: Definition | None = None
+
+    def __call__(self, snapshot: Any, event: Any) -> bool:
+        return False
+
+    @property
+    def __name__(self) -> str:
+        definition, self.of = self.of, None
+        if definition is not None:
+            live(definition).remove_transition(*self.row)
+        return "removing"
+
+
+@pytest.mark.parametrize(("states", "where"), [(3, 1), (30, 25)], ids=["near", "far"])
+def test_a_row_removed_while_it_is_compiled_is_gone_from_the_runs_after(states: int, where: int) -> None:
+    """What was compiled of it is taken once, by who was about to take it, and not kept."""
+    guard, last = Removing("auto", f"auto_{states - 1}", "over"), f"auto_{states - 1}"
+    guarded = [Row(None, "stopped", guard, first_because="it never holds")]
+    table = {State("here", "It waits.", poll_now): [Row(CancelPolled, "auto_0")]}
+    for n in range(states):
+        onwards = Row(None, f"auto_{n + 1}" if n + 1 < states else "over")
+        table[State(f"auto_{n}", "On the way.", auto=True)] = [*(guarded if n == where else []), onwards]
+    table |= {State(name, "The end.", final="answered"): [] for name in ("over", "stopped")}
+    definition = Definition("here", table)
+    live(definition)
+    guard.of = definition
+    assert advance(definition, snapshot("here"), polled()).snapshot.state == "over"
+    with pytest.raises(UnexpectedEvent, match=f"^{last} does not take this CancelPolled"):
+        advance(definition, snapshot("here"), polled())
 
 
 def test_an_event_removed_from_the_live_machine_is_not_taken() -> None:

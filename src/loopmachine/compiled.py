@@ -7,18 +7,18 @@ from the rows when it is first needed, as attrs compiles what it writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, Protocol
 from typing import Final as Constant
 
-from loopmachine.drafts import DRAFTS, blank, fill, frozen, switch
+from loopmachine.drafts import Drafts, blank, fill, switch
 
 #: The snapshot, the state and the rows taken; none where no guard held.
 Followed = tuple[Any, str, tuple[str, ...]]
 Follow = Callable[[Any, Any], Followed]
 #: Auto states deeper than this, and those behind so many lines, are functions of their own: Python bounds how deep
 #: code may nest, and auto states that part and meet again would double the lines each time.
-DEEPEST, LONGEST = 20, 1000
+DEEPEST, LONGEST = 20, 300
 
 
 class TakenRow(Protocol):
@@ -31,7 +31,8 @@ class TakenRow(Protocol):
 
 
 Rows = Mapping[str, Sequence[Any]]  #: TakenRows, in order, by the state that they begin in
-Taken = tuple[str, ...] | None  #: the rows taken by a line of code, its own the last; None: it is no row's
+#: The rows taken by a line of code, its own the last; or who else may raise there, None where nobody does.
+Taken = tuple[str, ...] | str | None
 
 
 class Way:
@@ -117,9 +118,9 @@ class Step(Way):
     keep what they are given, get what is frozen for good.
 
     ``kind`` is the class of the event, ``hear`` what it brings whichever row it takes, ``asks`` what makes the requests
-    of each rest. ``unexpected(state, event, asked=None)`` gives what is raised where it can't be taken;
-    ``timed(kind, at)`` looks at a time that may be none, ``heard(snapshot)`` and ``told(state, asked)`` at what
-    somebody else made.
+    of each rest, ``drafts`` the classes of drafts. ``unexpected(state, event, asked=None)`` gives what is raised where
+    it can't be taken; ``timed(kind, at)`` looks at a time that may be none, and at what somebody else made
+    ``heard(snapshot)``, ``made(snapshot, rows)`` and ``told(state, asked)``.
     """
 
     head = "def follow(snapshot, event, asked):"
@@ -133,18 +134,20 @@ class Step(Way):
         auto: Callable[[str], Follow],
         hear: Callable[[Any, Any], Any] | None,
         asks: Mapping[str, Callable[[Any], Any]],
+        drafts: Drafts,
         **names: Callable[..., Any],
     ) -> None:
         self._kind = kind
         self._state = state
         self._hear = hear
         self._asks = asks
-        super().__init__(state, rows, onwards, auto, kind=kind, asks=asks, **_NAMES, **names)
+        known = {"kind": kind, "asks": asks, "drafts": drafts, "blank": blank, "fill": fill, "switch": switch}
+        super().__init__(state, rows, onwards, auto, **known, **names)
 
     def _begin(self) -> None:
         if getattr(self._kind, "answers", False):
             self._line(None, " for request in asked:")
-            self._line(None, "  if kind in request.answered_by and not request.misfit(event): break")
+            self._line("misfit", "  if kind in request.answered_by and not request.misfit(event): break")
             self._line(None, f" else: raise unexpected({self._state!r}, event, asked)")
         self._line(None, " at = event.at")
         self._line(None, " if type(at) is not float or at - at != 0: timed(kind, at)")  # NaN where it is not finite
@@ -154,7 +157,7 @@ class Step(Way):
     def _shown(self, function: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
         if not drafted or is_ours(function):
             return drafted
-        self._line(taken, f"{indent}frozen(snapshot)")
+        self._line(taken, f"{indent}switch(snapshot, own)")
         return False
 
     def _update(self, update: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
@@ -183,11 +186,13 @@ class Step(Way):
 
     def _far(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
         if drafted:
-            self._line(taken, f"{indent}frozen(snapshot)")
+            self._line(taken, f"{indent}switch(snapshot, own)")
         self._line(taken, f"{indent}snapshot, state, rows = auto({state!r})(snapshot, event)")
-        self._line(None, f"{indent}if not rows or state not in asks: raise unexpected(state, event)")
-        self._draft((*taken, state), indent)
-        self._rested("state", f"(*{taken!r}, *rows)", "told(state, asks[state](snapshot))", indent)
+        self._line(None, f"{indent}rows = (*{taken!r}, *rows) if rows and state in asks else ()")
+        self._line(None, f"{indent}if not rows: raise unexpected(state, event)")
+        self._line(None, f"{indent}made(snapshot, rows)")
+        self._draft(None, indent)
+        self._rested("state", "rows", "told(state, asks[state](snapshot))", indent)
 
     def _rested(self, state: str, rows: str, asked: str, indent: str) -> None:
         """The draft as the snapshot where these rows led it, and the requests there."""
@@ -196,21 +201,14 @@ class Step(Way):
             f"fields['state'] = {state}",
             f"fields['log'] = fields['log'].append(event, {rows})",
             "switch(snapshot, own)",
-            f"return snapshot, {asked}",
         ):
             self._line(None, indent + line)
+        self._line("asks", f"{indent}return snapshot, {asked}")
 
     def _stuck(self, state: str, indent: str) -> None:
         self._line(None, f"{indent}raise unexpected({state!r}, event)")
 
 
-_NAMES: Constant = {
-    "drafts": DRAFTS,
-    "blank": blank,
-    "fill": fill,
-    "switch": switch,
-    "frozen": frozen,
-}
 _TAKEN = "the rows taken"  #: a name that no code has
 _OURS: Constant = {f"{__package__}.{name}" for name in ("guards", "requests", "rules", "updates")}
 
@@ -218,9 +216,9 @@ _OURS: Constant = {f"{__package__}.{name}" for name in ("guards", "requests", "r
 def is_ours(function: Callable[..., Any]) -> bool:
     """Its code is of this package: it keeps no snapshot, and goes on with what ``but`` gave back.
 
-    A wrapper of somebody else's may bear the name, the module and the attributes of what it wraps.
+    A wrapper of somebody else's may bear the name, the module and any attribute of what it wraps.
     """
-    return getattr(function, "__globals__", {}).get("__name__") in _OURS
+    return type(function) is FunctionType and function.__globals__.get("__name__") in _OURS
 
 
 def raised_in(error: BaseException) -> tuple[Any, Taken]:
@@ -230,7 +228,7 @@ def raised_in(error: BaseException) -> tuple[Any, Taken]:
         trace = trace.tb_next
     snapshot: Any = None
     taken: Taken = ()
-    while trace is not None and taken is not None and _TAKEN in trace.tb_frame.f_globals:
+    while trace is not None and isinstance(taken, tuple) and _TAKEN in trace.tb_frame.f_globals:
         snapshot, taken = _at(trace, taken)
         trace = trace.tb_next
     return snapshot, taken
@@ -239,4 +237,4 @@ def raised_in(error: BaseException) -> tuple[Any, Taken]:
 def _at(trace: TracebackType, before: tuple[str, ...]) -> tuple[Any, Taken]:
     lines: list[Taken] = trace.tb_frame.f_globals[_TAKEN]
     here = lines[trace.tb_lineno - 1]
-    return trace.tb_frame.f_locals["snapshot"], None if here is None else (*before, *here)
+    return trace.tb_frame.f_locals["snapshot"], (*before, *here) if isinstance(here, tuple) else here

@@ -1,7 +1,7 @@
 """Snapshots between two rests, which only guards and updates see: a draft is changed in place.
 
 A snapshot for each row would be copied for each row. ``but`` of a draft changes it and gives it back; apart from that
-it is a snapshot like any, and it is one for good once its class is that which its draft was made of.
+it is a snapshot like any, and it is one for good once its class is that which it was made of.
 """
 
 from __future__ import annotations
@@ -22,19 +22,9 @@ class Drafts(dict[type, type]):
     def __missing__(self, kind: type) -> type:
         if not issubclass(kind, BaseSnapshot):
             raise TypeError(f"{kind.__name__} is no class of snapshots")
-        drafts = type(kind.__name__, (kind,), {"but": _but, "__module__": kind.__module__})
-        SNAPSHOTS[drafts] = kind
+        drafts: Any = type(kind.__name__, (kind,), {"__module__": kind.__module__})
+        drafts.but = _but
         return self.setdefault(kind, drafts)
-
-
-SNAPSHOTS: Constant[dict[type, type]] = {}  #: the class of snapshots of each class of drafts
-DRAFTS: Constant = Drafts()
-
-
-def frozen(draft: Any) -> Any:
-    """The draft as a snapshot that nobody changes any more."""
-    switch(draft, SNAPSHOTS[draft.__class__])
-    return draft
 
 
 def _but(self: Any, /, **changes: Any) -> Any:

@@ -65,6 +65,17 @@ def _nothing() -> None:
     """What ends a subscription that there is not."""
 
 
+def _waking(woken: Callable[[], None]) -> Callable[[], None]:
+    """What wakes a host, if it is still there: an interrupt may keep it from ending the subscription."""
+    held = weakref.WeakMethod(woken)
+
+    def wake() -> None:
+        if (waking := held()) is not None:
+            waking()
+
+    return wake
+
+
 def _check_callables(**given: Any) -> None:
     for name, value in given.items():
         if value is not None and not callable(value):
@@ -213,7 +224,7 @@ class Host(ABC):
         loop.context = loop.context if self.context is None else self.context
         loop.price = loop.price if self.price is None else self.price
         if isinstance(self.cancel, CancelToken):
-            self.forget = self.cancel.subscribe(self.woken)
+            self.forget = self.cancel.subscribe(_waking(self.woken))
         if resumed is not None and not loop.finished:
             self.tell(resumed)
 

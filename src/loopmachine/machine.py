@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Lock, get_ident
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from transitions import Event as StockEvent
@@ -19,6 +19,7 @@ from transitions import Transition as StockTransition
 
 from loopmachine.compiled import Follow, Rows, Step, Way, raised_in
 from loopmachine.definition import AUTO, Definition, Guard, Row, Update
+from loopmachine.drafts import Drafts
 from loopmachine.errors import InvalidDefinition, ReplayDiverged, UnexpectedEvent, shown
 from loopmachine.limits import is_number
 from loopmachine.records import BaseSnapshot
@@ -95,13 +96,24 @@ class RowMachine(StockMachine):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._ways: dict[tuple[str, str], Follow] = {}
         self.made_of_rows: list[dict[Any, Any]] = [self._ways]  #: is emptied when one of them is removed
+        self.removed = 0  #: how often that was
         super().__init__(*args, **kwargs)
 
     def way(self, event: str, state: str) -> Follow:
         """What an event does in a state."""
-        if (event, state) not in self._ways:
-            self._ways[event, state] = Way(state, *self.rows(event)).follow
-        return self._ways[event, state]
+        try:
+            return self._ways[event, state]
+        except KeyError:
+            removed = self.removed
+            way: Follow = Way(state, *self.rows(event)).follow
+            self.keep(removed, self._ways, (event, state), way)
+            return way
+
+    def keep(self, removed: int, made: dict[Any, Any], key: Any, way: Any) -> None:
+        """Keep what was made of the rows, unless one was ``removed`` since."""
+        made[key] = way
+        if removed != self.removed:
+            made.pop(key, None)
 
     def rows(self, event: str) -> tuple[Rows, Rows, Callable[[str], Follow]]:
         """The rows of an event, those of the auto states, and what gives the way from one of these."""
@@ -116,6 +128,7 @@ class RowMachine(StockMachine):
         events: Any = self.events.values()
         for event in events:
             event.transitions = {state: tuple(rows) for state, rows in event.transitions.items()}
+        self.removed += 1  # before what was made is cleared: what is made meanwhile of rows that are gone is not kept
         for made in self.made_of_rows:
             made.clear()
 
@@ -152,6 +165,7 @@ class Engine:
         self._asks = {name: state.asks or _nothing for name, state in definition.states.items() if not state.auto}
         self._accepts = {name: definition.accepts(name) for name in definition.states}
         self._heard = definition.heard
+        self._drafts = Drafts()
         self._steps: dict[type, dict[str, Taken]] = {}  #: by the class of the event, and the state it is taken in
         self.machine.made_of_rows.append(self._steps)
 
@@ -178,13 +192,15 @@ class Engine:
             raise self._unexpected(state, event, asked if getattr(event, "answers", True) else None)
         if not hasattr(event, "at"):
             raise TypeError(f"{name} has no field at, the time in seconds, which every event tells")
+        removed = self.machine.removed
         rows, onwards, auto = self.machine.rows(name)
         hear = self._heard(state, kind)
-        looks: dict[str, Any] = {"timed": _check_time, "heard": _heard, "told": _requests}
-        made = Step(kind, state, rows, onwards, auto, hear, self._asks, unexpected=self._unexpected, **looks)
-        step: Taken = made.follow
-        self._steps.setdefault(kind, {})[state] = step
-        return step
+        looks: dict[str, Any] = {"timed": _check_time, "heard": _heard, "made": _made, "told": _requests}
+        made = Step(
+            kind, state, rows, onwards, auto, hear, self._asks, self._drafts, unexpected=self._unexpected, **looks
+        )
+        self.machine.keep(removed, self._steps.setdefault(kind, {}), state, made.follow)
+        return cast("Taken", made.follow)
 
     def _unexpected(self, state: str, event: Any, asked: tuple[Any, ...] | None = None) -> UnexpectedEvent:
         return UnexpectedEvent(state, event, self._accepts[state], "" if asked is None else refusal(asked, event))
@@ -206,18 +222,26 @@ def _heard(snapshot: object) -> object:
     return snapshot
 
 
+def _made(snapshot: object, rows: tuple[str, ...]) -> None:
+    if not isinstance(snapshot, BaseSnapshot):
+        raise TypeError(f"an update must return a snapshot, not {snapshot!r}; the rows taken were {', '.join(rows)}")
+
+
 def _blame(error: Exception) -> None:
     """Say, in a note, who raised; TypeError where somebody looked at what a row before it made no snapshot of."""
-    seen, rows = raised_in(error)
-    if rows is None:
+    seen, who = raised_in(error)
+    if who is None:
         return
-    if rows and not isinstance(seen, BaseSnapshot):
-        before = ", ".join(rows[:-1])
-        raise TypeError(f"an update must return a snapshot, not {seen!r}; the rows taken were {before}") from error
-    who = f"the guard or the update of {rows[-1]}" if rows else "hear"
+    if isinstance(who, tuple):
+        if who:
+            try:
+                _made(seen, who[:-1])
+            except TypeError as wrong:
+                raise wrong from error
+        who = f"the guard or the update of {who[-1]}" if who else "hear"
     note = f"raised by {who}; nothing has changed"
-    if note not in getattr(error, "__notes__", ()):
-        with suppress(Exception):  # one that takes no note is raised as it is
+    with suppress(Exception):  # one that takes no note is raised as it is
+        if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
 
 

@@ -26,11 +26,11 @@ def quick(cls: type[T]) -> type[T]:
     """
     if "__dict__" in dir(cls):
         raise TypeError(f"{cls.__name__}: only a class with slots has an open twin")
-    namespace = {"__slots__": (), "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+    open_ = {"__slots__": (), "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     known: dict[str, Any] = {
         "attrs_init": cls.__init__,
         "frozen": cls,
-        "opened": type(cls.__name__, (cls,), namespace),
+        "opened": type(cls.__name__, (cls,), open_ | {"__module__": cls.__module__, "__doc__": cls.__doc__}),
         "switch": _switch,
     }
     told: Any = cls

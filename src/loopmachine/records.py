@@ -38,14 +38,18 @@ _set = object.__setattr__
 class Record:
     """A frozen record without slots, which can be copied several times faster than ``attrs.evolve`` does.
 
-    A class of it with slots raises TypeError, for a copy would lose what they hold, and one with a cached_property,
-    which it would keep.
+    A class of it with slots raises TypeError, for a copy would lose what they hold; so does one with a cached_property,
+    which it would keep, and one with a ``but`` of its own, for the machine has another one between two rests.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__slots__" in vars(cls):
             raise TypeError(f"{cls.__name__}: a snapshot has no slots; write @attrs.frozen(slots=False, kw_only=True)")
+        if cls.but is not Record.but:
+            raise TypeError(
+                f"{cls.__name__}.but: what a snapshot is copied with can't be another; name yours otherwise"
+            )
         for name, value in vars(cls).items():
             if isinstance(value, cached_property):
                 raise TypeError(f"{cls.__name__}.{name}: a copy would keep what this one found; write @property")
