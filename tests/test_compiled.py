@@ -56,7 +56,8 @@ ONWARDS = {
 
 def way(rows: Any, onwards: Any, state: str = "rest") -> Follow:
     """What an event does in a state."""
-    return Way(state, rows, onwards, lambda auto: way(onwards, onwards, auto)).follow
+    made: Follow = Way(state, rows, onwards, lambda auto: way(onwards, onwards, auto)).follow
+    return made
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,8 @@ def test_auto_states_may_part_and_meet_again_and_again() -> None:
     def counted(rows: Any, state: str) -> Follow:
         made = Way(state, rows, onwards, lambda auto: kept.setdefault(auto, counted(onwards, auto)))
         sizes.append(len(made._lines))
-        return made.follow
+        follow: Follow = made.follow
+        return follow
 
     kept: dict[str, Follow] = {}
     snapshot, state, taken = counted(ENTER, "rest")("", 7)

@@ -105,6 +105,7 @@ def test_what_is_ours_is_known_by_its_code() -> None:
         lambda snapshot, event: True,
         rules,
     ]
+    assert foreign[2].__globals__ is foreign[2].function.__globals__ is vars(updates)
     assert [*map(is_ours, ours)] == [True] * len(ours)
     assert [*map(is_ours, foreign)] == [False] * len(foreign)
 

@@ -150,7 +150,7 @@ def test_a_result_that_timed_out_says_so(driver: Driver, release: threading.Even
         for policy in (Policy(), Policy(max_result_chars=4))
     ]
     told = CUT if driver.tasks else ON_ITS_THREAD
-    assert said == [CallResult(1, 0, "a", "hang", "timed_out", text) for text in (told, "\n[cu")]
+    assert said == [CallResult(1, 0, "a", "hang", "timed_out", text) for text in (told, "[cut")]
 
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda one: one.name)

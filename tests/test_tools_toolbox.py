@@ -522,7 +522,7 @@ UNAWAITED = (
         ("error", {}, ("failed", "ValueError: no such ticket", "")),
         ("error", {"error_text": "name"}, ("failed", "ValueError", "")),
         ("error", {"error_text": lambda error: "oh"}, ("failed", "oh", "")),
-        ("error", {"max_chars": 9}, ("failed", "\n[cut: th", "")),
+        ("error", {"max_chars": 9}, ("failed", "[cut: 26 ", "")),
         ("stop", {}, ("failed", "StopIteration", "")),
         ("coroutine", {}, ("failed", UNAWAITED, "")),
         ("awaitable", {}, ("failed", UNAWAITED, "")),

@@ -140,9 +140,8 @@ def _start(thread: Thread) -> None:
     try:
         thread.start()
     except RuntimeError as error:
-        if isinstance(error.__context__, Exception | None):
-            raise
-        raise error.__context__ from None
+        passing = error.__context__
+        raise error if passing is None or isinstance(passing, Exception) else passing from None
 
 
 def _serve(work: SimpleQueue[Callable[[], object] | None], free: SimpleQueue[None]) -> None:
