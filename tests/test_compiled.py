@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -90,6 +91,14 @@ def test_the_first_row_whose_guard_holds_is_taken_and_so_on_to_the_next_rest(eve
 def test_where_no_guard_holds_no_row_is_taken(rows: Any, onwards: Any, stuck: Followed) -> None:
     """And the state says where that was."""
     assert way(rows, onwards)("", 2) == stuck
+
+
+def test_guards_and_updates_are_called_by_their_names() -> None:
+    """As who reads the code, or a profile of it, knows them; what has none that can be written is a function."""
+    nameless: Any = attrgetter("text")
+    rows = {"rest": [R("rest/1", "end", has_a), R("rest/2", "end", is_event(1), nameless)]}
+    names = [name.rpartition("_")[0] for name in way(rows, {}).__code__.co_names]
+    assert names == ["has_a", "function", "function"]
 
 
 # --- many rows and many states ------------------------------------------------------------------------------

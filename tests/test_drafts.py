@@ -64,6 +64,7 @@ def test_only_snapshots_have_drafts() -> None:
     drafts, other = Drafts(), type("Other", (Snapshot,), {})
     assert [drafts[Snapshot], drafts[other]] == [drafts[Snapshot], drafts[other]]
     assert [drafts[Snapshot].__base__, drafts[other].__base__] == [Snapshot, other]
+    assert [drafts[Snapshot].__module__, drafts[Snapshot].__name__] == [Snapshot.__module__, "Snapshot"]
     with pytest.raises(TypeError, match=r"^EventLog is no class of snapshots$"):
         drafts[EventLog]
 
@@ -252,6 +253,59 @@ def test_what_is_ours_shares_one_copy_until_somebody_else_sees_it(
     assert (taken.snapshot.steps, type(taken.snapshot), start.steps) == (len(objects), Snapshot, 0)
 
 
+def looks(given: Snapshot, event: Any) -> bool:
+    """Never holds, and keeps what it was given."""
+    SEEN.append((given, type(given)))
+    return False
+
+
+LOOKS = types.FunctionType(looks.__code__, {**globals(), "__name__": guards.__name__}, "ours")
+LOOKS.__doc__ = looks.__doc__
+
+
+@pytest.mark.parametrize(
+    ("guard", "update", "objects", "frozen"),
+    [
+        (LOOKS, OURS, [0, 0, 0], [False, False, False]),
+        (looks, OURS, [0, 0, 1], [False, True, False]),
+        (LOOKS, seen, [0, 0, 0], [False, False, True]),
+        (looks, seen, [0, 0, 0], [False, True, True]),
+        (LOOKS, None, [0, 0], [False, False]),
+        (looks, None, [0, 0], [False, True]),
+    ],
+)
+def test_a_guard_that_is_foreign_sees_no_draft(guard: Any, update: Any, objects: list[int], frozen: list[bool]) -> None:
+    """And what it saw is changed by no row after it; the first update is ours."""
+    row = Row(None, "over", guard, first_because="it never holds")
+    table = {
+        State("here", "Somebody polls.", requests.poll_now): [Row(CancelPolled, "auto_0", update=OURS)],
+        State("auto_0", "On the way.", auto=True): [row, Row(None, "over", update=update)],
+        OVER: [],
+    }
+    SEEN.clear()
+    taken = advance(Definition("here", table), snapshot("here"), polled())
+    given = [id(one) for one, _ in SEEN]
+    assert [list(dict.fromkeys(given)).index(one) for one in given] == objects
+    assert [kind is Snapshot for _, kind in SEEN] == frozen
+    assert (taken.snapshot.steps, type(taken.snapshot)) == (1 + (update is not None), Snapshot)
+
+
+def test_who_made_no_snapshot_is_named_by_the_draft_too() -> None:
+    """What is to be drafted may be none: a row of somebody else's made it."""
+
+    def forgets(given: Any, event: Any) -> Any:
+        """Returns nothing."""
+
+    table = {
+        State("here", "Somebody polls.", requests.poll_now): [Row(CancelPolled, "auto_0", update=forgets)],
+        State("auto_0", "On the way.", auto=True): [Row(None, "over", update=OURS)],
+        OVER: [],
+    }
+    with pytest.raises(TypeError) as caught:
+        advance(Definition("here", table), snapshot("here"), polled())
+    assert str(caught.value) == "an update must return a snapshot, not None; the rows taken were here/1"
+
+
 @pytest.mark.parametrize("update", [updates.ask_with_tools, foreign, polite, OURS])
 @pytest.mark.parametrize("states", [1, DEEPEST - 1, DEEPEST, 3 * DEEPEST])
 def test_each_update_on_the_way_counts_once(states: int, update: Any) -> None:
@@ -260,7 +314,7 @@ def test_each_update_on_the_way_counts_once(states: int, update: Any) -> None:
     taken = advance(chain(states, update), start, polled(at=2.0))
     assert (taken.snapshot.steps, taken.rows) == (states + 1, ("here/1", *(f"auto_{n}/1" for n in range(states))))
     assert (type(taken.snapshot), taken.snapshot.state, taken.snapshot.clock) == (Snapshot, "over", 2.0)
-    assert (start.steps, len(start.log), len(taken.snapshot.log)) == (0, 0, 1)
+    assert (start.steps, len(start.log), len(taken.snapshot.log), taken.asking) == (0, 0, 1, ())
 
 
 @pytest.mark.parametrize("states", [1, 3 * DEEPEST])

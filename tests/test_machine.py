@@ -551,9 +551,9 @@ def test_what_asks_and_misfit_raise_names_them() -> None:
     with pytest.raises(ZeroDivisionError) as of_asks:
         advance(asking(lambda snapshot: (1 / 0,)), Passage(state="locked"), Coin(2))
     with pytest.raises(ZeroDivisionError) as of_misfit:
-        engine(TURNSTILE).take(Passage(state="locked"), Coin(2), (Fussy(),))
+        engine(attrs.evolve(TURNSTILE)).take(Passage(state="locked"), Coin(2), (Fussy(),))
     with pytest.raises(UnexpectedEvent) as refused:
-        engine(TURNSTILE).take(Passage(state="locked"), Coin(2), ())
+        engine(attrs.evolve(TURNSTILE)).take(Passage(state="locked"), Coin(2), ())
     assert [of_asks.value.__notes__, of_misfit.value.__notes__, getattr(refused.value, "__notes__", [])] == [
         ["raised by asks; nothing has changed"],
         ["raised by misfit; nothing has changed"],
@@ -561,11 +561,18 @@ def test_what_asks_and_misfit_raise_names_them() -> None:
     ]
 
 
-def test_an_update_far_away_that_returns_no_snapshot_is_named() -> None:
-    """By all the rows that were taken, however many they are."""
+@pytest.mark.parametrize("at", [math.nan, math.inf, "now", None])
+def test_a_time_that_is_none_is_refused_the_first_time(at: Any) -> None:
+    """By a machine that took nothing yet, as by any."""
+    with pytest.raises(ValueError, match=r"^CancelPolled: at must be a finite number of seconds, not "):
+        advance(attrs.evolve(TOOL_LOOP), begun(), CancelPolled(False, at=at))
+
+
+def far(**updates: Any) -> Definition:
+    """A table whose event leads through 25 auto states, some of which have these updates."""
     passes = {
         State(f"auto_{n}", "On the way.", auto=True): (
-            Row(None, f"auto_{n + 1}" if n < 24 else "closed", update=forgets if n == 22 else None),
+            Row(None, f"auto_{n + 1}" if n < 24 else "closed", update=updates.get(f"auto_{n}")),
         )
         for n in range(25)
     }
@@ -574,8 +581,20 @@ def test_an_update_far_away_that_returns_no_snapshot_is_named() -> None:
         **passes,
         State("closed", "It is full.", final="answered"): (),
     }
+    return Definition("locked", table)
+
+
+def test_what_is_raised_far_away_names_its_row() -> None:
+    """As what is raised nearby."""
+    with pytest.raises(ZeroDivisionError) as caught:
+        advance(far(auto_22=fails), Passage(state="locked"), Coin(2))
+    assert caught.value.__notes__ == ["raised by the guard or the update of auto_22/1; nothing has changed"]
+
+
+def test_an_update_far_away_that_returns_no_snapshot_is_named() -> None:
+    """By all the rows that were taken, however many they are."""
     with pytest.raises(TypeError) as caught:
-        advance(Definition("locked", table), Passage(state="locked"), Coin(2))
+        advance(far(auto_22=forgets), Passage(state="locked"), Coin(2))
     rows = ", ".join(["locked/1", *(f"auto_{n}/1" for n in range(25))])
     assert str(caught.value) == f"an update must return a snapshot, not None; the rows taken were {rows}"
 

@@ -16,7 +16,7 @@ import transitions
 from loopmachine import Budget, run
 from loopmachine.definition import Definition, Row, State
 from loopmachine.errors import UnexpectedEvent
-from loopmachine.events import CancelPolled, Event
+from loopmachine.events import CancelPolled, CancelRequested, Event
 from loopmachine.machine import Carrier, advance, build, live, stock
 from loopmachine.requests import poll_now
 from loopmachine.table import TOOL_LOOP
@@ -207,17 +207,25 @@ def test_a_row_removed_while_it_is_compiled_is_gone_from_the_runs_after(states: 
     """What was compiled of it is taken once, by who was about to take it, and not kept."""
     guard, last = Removing("auto", f"auto_{states - 1}", "over"), f"auto_{states - 1}"
     guarded = [Row(None, "stopped", guard, first_because="it never holds")]
-    table = {State("here", "It waits.", poll_now): [Row(CancelPolled, "auto_0")]}
+    table = {State("here", "It waits.", poll_now): [Row(CancelPolled, "auto_0"), Row(CancelRequested, "stopped")]}
     for n in range(states):
         onwards = Row(None, f"auto_{n + 1}" if n + 1 < states else "over")
         table[State(f"auto_{n}", "On the way.", auto=True)] = [*(guarded if n == where else []), onwards]
     table |= {State(name, "The end.", final="answered"): [] for name in ("over", "stopped")}
     definition = Definition("here", table)
-    live(definition)
+    live(definition).remove_transition("CancelRequested", "here", "stopped")  # so that the next is not the first
     guard.of = definition
     assert advance(definition, snapshot("here"), polled()).snapshot.state == "over"
     with pytest.raises(UnexpectedEvent, match=f"^{last} does not take this CancelPolled"):
         advance(definition, snapshot("here"), polled())
+
+
+def test_the_way_from_a_state_is_compiled_once() -> None:
+    """Until a row is removed, wherever."""
+    machine: Any = live(attrs.evolve(TOOL_LOOP))
+    first, again = (machine.way("auto", "collecting") for _ in range(2))
+    machine.remove_transition("CancelRequested", "awaiting_model")
+    assert (first is again, first is machine.way("auto", "collecting")) == (True, False)
 
 
 def test_an_event_removed_from_the_live_machine_is_not_taken() -> None:

@@ -60,7 +60,7 @@ class Way:
         for row in rows:
             taken, inner, ours = (*before, row.row_id), indent, drafted
             if row.guard is not None:
-                drafted = ours = self._shown(row.guard, taken, indent, drafted=drafted)
+                drafted = ours = self._shown(row.guard, indent, drafted=drafted)
                 self._line(taken, f"{indent}if {self._named(row.guard)}(snapshot, event):")
                 inner += " "
             if row.update is not None:
@@ -78,27 +78,30 @@ class Way:
     def _begin(self) -> None:
         """What comes before the rows."""
 
-    def _shown(self, function: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
+    def _shown(self, function: Callable[..., Any], indent: str, *, drafted: bool) -> bool:
         """Whether the snapshot is still a draft once the function has seen it."""
         return drafted
 
     def _update(self, update: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
         """Whether what it gives is a draft."""
-        self._line(taken, f"{indent}snapshot = {self._named(update)}(snapshot, event)")
+        self._updated(update, taken, indent)
         return drafted
+
+    def _updated(self, update: Callable[..., Any], taken: Taken, indent: str) -> None:
+        self._line(taken, f"{indent}snapshot = {self._named(update)}(snapshot, event)")
 
     def _rest(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
         """How it ends."""
-        self._line(taken, f"{indent}return snapshot, {state!r}, {taken!r}")
+        self._line(None, f"{indent}return snapshot, {state!r}, {taken!r}")
 
     def _far(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
         """How it goes on to an auto state that is too far away."""
         self._line(taken, f"{indent}snapshot, state, rows = auto({state!r})(snapshot, event)")
-        self._line(taken, f"{indent}return snapshot, state, (*{taken!r}, *rows) if rows else ()")
+        self._line(None, f"{indent}return snapshot, state, (*{taken!r}, *rows) if rows else ()")
 
     def _stuck(self, state: str, indent: str) -> None:
         """The same where no guard holds: a row was taken from the live machine."""
-        self._line((), f"{indent}return snapshot, {state!r}, ()")
+        self._line(None, f"{indent}return snapshot, {state!r}, ()")
 
     def _line(self, taken: Taken, line: str) -> None:
         self._lines.append(line)
@@ -154,25 +157,25 @@ class Step(Way):
         if self._hear is not None:
             self._line((), f" snapshot = heard({self._named(self._hear)}(snapshot, event))")
 
-    def _shown(self, function: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
+    def _shown(self, function: Callable[..., Any], indent: str, *, drafted: bool) -> bool:
         if not drafted or is_ours(function):
             return drafted
-        self._line(taken, f"{indent}switch(snapshot, own)")
+        self._line(None, f"{indent}switch(snapshot, own)")
         return False
 
     def _update(self, update: Callable[..., Any], taken: Taken, indent: str, *, drafted: bool) -> bool:
         ours = is_ours(update)
         if ours and not drafted:
             self._draft(taken, indent)
-        self._shown(update, taken, indent, drafted=drafted)
-        super()._update(update, taken, indent, drafted=drafted)
+        self._shown(update, indent, drafted=drafted)
+        self._updated(update, taken, indent)
         return ours
 
     def _draft(self, taken: Taken, indent: str) -> None:
         """``draft``, and its fields."""
         self._line(taken, f"{indent}fields, own = snapshot.__dict__.copy(), snapshot.__class__")
         self._line(taken, f"{indent}snapshot = blank(drafts[own])")
-        self._line(taken, f"{indent}fill(snapshot, fields)")
+        self._line(None, f"{indent}fill(snapshot, fields)")
 
     def _rest(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
         if state not in self._asks:
@@ -186,7 +189,7 @@ class Step(Way):
 
     def _far(self, state: str, taken: tuple[str, ...], indent: str, *, drafted: bool) -> None:
         if drafted:
-            self._line(taken, f"{indent}switch(snapshot, own)")
+            self._line(None, f"{indent}switch(snapshot, own)")
         self._line(taken, f"{indent}snapshot, state, rows = auto({state!r})(snapshot, event)")
         self._line(None, f"{indent}rows = (*{taken!r}, *rows) if rows and state in asks else ()")
         self._line(None, f"{indent}if not rows: raise unexpected(state, event)")

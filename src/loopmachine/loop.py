@@ -230,8 +230,7 @@ class Loop:
 
         TypeError for what is no Call, and for an async tool.
         """
-        if type(call) is not Call:
-            must_be("call", call, Call, _GRANTED)
+        must_be("call", call, Call, _GRANTED)
         result = self.toolbox.perform(
             call,
             self._context(call, progress),

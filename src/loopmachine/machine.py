@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Lock, get_ident
-from typing import Any, cast
+from typing import Any
 
 import attrs
 from transitions import Event as StockEvent
@@ -96,7 +96,7 @@ class RowMachine(StockMachine):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._ways: dict[tuple[str, str], Follow] = {}
         self.made_of_rows: list[dict[Any, Any]] = [self._ways]  #: is emptied when one of them is removed
-        self.removed = 0  #: how often that was
+        self.removed = object()  #: another one, each time
         super().__init__(*args, **kwargs)
 
     def way(self, event: str, state: str) -> Follow:
@@ -109,10 +109,10 @@ class RowMachine(StockMachine):
             self.keep(removed, self._ways, (event, state), way)
             return way
 
-    def keep(self, removed: int, made: dict[Any, Any], key: Any, way: Any) -> None:
-        """Keep what was made of the rows, unless one was ``removed`` since."""
+    def keep(self, removed: object, made: dict[Any, Any], key: Any, way: Any) -> None:
+        """Keep what was made of the rows, unless one was removed since ``removed`` was read."""
         made[key] = way
-        if removed != self.removed:
+        if removed is not self.removed:
             made.pop(key, None)
 
     def rows(self, event: str) -> tuple[Rows, Rows, Callable[[str], Follow]]:
@@ -128,7 +128,7 @@ class RowMachine(StockMachine):
         events: Any = self.events.values()
         for event in events:
             event.transitions = {state: tuple(rows) for state, rows in event.transitions.items()}
-        self.removed += 1  # before what was made is cleared: what is made meanwhile of rows that are gone is not kept
+        self.removed = object()  # before what was made is cleared: what is made of rows that are gone is not kept
         for made in self.made_of_rows:
             made.clear()
 
@@ -199,8 +199,9 @@ class Engine:
         made = Step(
             kind, state, rows, onwards, auto, hear, self._asks, self._drafts, unexpected=self._unexpected, **looks
         )
-        self.machine.keep(removed, self._steps.setdefault(kind, {}), state, made.follow)
-        return cast("Taken", made.follow)
+        step: Taken = made.follow
+        self.machine.keep(removed, self._steps.setdefault(kind, {}), state, step)
+        return step
 
     def _unexpected(self, state: str, event: Any, asked: tuple[Any, ...] | None = None) -> UnexpectedEvent:
         return UnexpectedEvent(state, event, self._accepts[state], "" if asked is None else refusal(asked, event))
