@@ -429,7 +429,19 @@ def test_what_a_guard_or_an_update_raises_names_its_row(row: Row) -> None:
     assert caught.value.__notes__ == ["raised by the guard or the update of checking_cancel/1; nothing has changed"]
 
 
-@pytest.mark.parametrize(("update", "made"), [(forgets, None), (fives, 5)])
+class Passer:
+    """Has fields, and is no snapshot."""
+
+    def __repr__(self) -> str:
+        return "a passer"
+
+
+def passes(snapshot: Any, event: Any) -> Any:
+    """Returns somebody."""
+    return Passer()
+
+
+@pytest.mark.parametrize(("update", "made"), [(forgets, None), (fives, 5), (passes, "a passer")])
 def test_an_update_that_returns_no_snapshot_is_named(update: Any, made: Any) -> None:
     """By the rows that were taken."""
     table = {

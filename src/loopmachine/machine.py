@@ -113,7 +113,7 @@ class RowMachine(StockMachine):
         """Keep what was made of the rows, unless one was removed since ``removed`` was read."""
         made[key] = way
         if removed is not self.removed:
-            made.pop(key, None)
+            made.clear()
 
     def rows(self, event: str) -> tuple[Rows, Rows, Callable[[str], Follow]]:
         """The rows of an event, those of the auto states, and what gives the way from one of these."""
