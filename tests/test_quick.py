@@ -20,35 +20,28 @@ QUICK = [
 ]
 
 
-@attrs.frozen
-class Slow:
-    """As attrs makes it."""
+def made() -> Any:
+    """A class as attrs makes it."""
 
-    first: int
-    second: str = "two"
-    third: int = attrs.field(default=3, kw_only=True)
-    made: int = attrs.field(init=False)
+    @attrs.frozen
+    class Made:
+        """With what a record may have."""
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "made", self.first + self.third)
+        first: int
+        second: str = "two"
+        third: int = attrs.field(default=3, kw_only=True)
+        made: int = attrs.field(init=False)
 
+        def __attrs_post_init__(self) -> None:
+            object.__setattr__(self, "made", self.first + self.third)
 
-@quick
-@attrs.frozen
-class Quick:
-    """The same."""
-
-    first: int
-    second: str = "two"
-    third: int = attrs.field(default=3, kw_only=True)
-    made: int = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "made", self.first + self.third)
+    return Made
 
 
-class Sub(Quick):
-    """A subclass, of another layout."""
+Slow, Quick = made(), quick(made())
+
+
+Sub = type("Sub", (Quick,), {})  #: of another layout
 
 
 ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
@@ -65,7 +58,7 @@ def test_a_quick_record_is_what_attrs_makes(places: tuple[Any, ...], named: dict
     quick_one, slow_one = Quick(*places, **named), Slow(*places, **named)
     assert attrs.asdict(quick_one) == attrs.asdict(slow_one)
     assert type(quick_one) is Quick
-    assert repr(quick_one) == repr(slow_one).replace("Slow", "Quick")
+    assert repr(quick_one) == repr(slow_one)
 
 
 @pytest.mark.parametrize(("places", "named"), [((), {}), ((1, "x", 3), {}), ((1,), {"fourth": 4})])
@@ -75,19 +68,20 @@ def test_wrong_arguments_are_refused_as_attrs_refuses_them(places: tuple[Any, ..
         Quick(*places, **named)
     with pytest.raises(TypeError) as slowly:
         Slow(*places, **named)
-    assert str(quickly.value) == str(slowly.value).replace("Slow", "Quick")
+    assert str(quickly.value) == str(slowly.value)
 
 
 def test_a_quick_record_is_frozen() -> None:
     """Nothing of it can be set or deleted once it is made, and it is copied, pickled and evolved like any."""
     one = Quick(1)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        one.first = 2  # type: ignore[misc]  # that is the point
+        one.first = 2
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         del one.second
     assert (one.first, one.second) == (1, "two")
-    assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == attrs.evolve(one) == one
-    assert hash(one) == hash(Quick(1))
+    assert (copy.deepcopy(one), attrs.evolve(one), hash(one)) == (one, one, hash(Quick(1)))
+    call = records.Call("c1", "add", step=1)
+    assert pickle.loads(pickle.dumps(call)) == call
 
 
 def test_a_subclass_is_constructed_as_it_was() -> None:
@@ -99,14 +93,14 @@ def test_a_subclass_is_constructed_as_it_was() -> None:
 def test_the_twin_of_a_class_looks_like_it() -> None:
     """To who looks for subclasses."""
     twin, *others = [kind for kind in Quick.__subclasses__() if kind is not Sub]
-    assert (twin.__name__, twin.__module__, twin.__doc__, others) == ("Quick", __name__, Quick.__doc__, [])
+    assert (twin.__name__, twin.__module__, twin.__doc__, others) == ("Made", __name__, Quick.__doc__, [])
 
 
 def test_the_constructor_says_what_that_of_attrs_says() -> None:
     """Its parameters, their types and its name."""
-    made: Any = Quick.__init__
+    init = Quick.__init__
     assert list(inspect.signature(Quick).parameters.values()) == list(inspect.signature(Slow).parameters.values())
-    assert (made.__qualname__, made.__module__) == ("Quick.__init__", __name__)
+    assert (init.__qualname__, init.__module__) == (Slow.__init__.__qualname__, __name__)
 
 
 @attrs.frozen(slots=False)
