@@ -172,7 +172,7 @@ class Step(Way):
         return ours
 
     def _draft(self, taken: Taken, indent: str) -> None:
-        """``draft``, and its fields."""
+        """The snapshot becomes a draft; ``fields`` are its fields, and ``own`` is the class that it is to have."""
         self._line(taken, f"{indent}fields, own = snapshot.__dict__.copy(), snapshot.__class__")
         self._line(taken, f"{indent}snapshot = blank(drafts[own])")
         self._line(None, f"{indent}fill(snapshot, fields)")

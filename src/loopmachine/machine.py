@@ -223,9 +223,10 @@ def _heard(snapshot: object) -> object:
     return snapshot
 
 
-def _made(snapshot: object, rows: tuple[str, ...]) -> None:
+def _made(snapshot: object, rows: tuple[str, ...], cause: Exception | None = None) -> None:
     if not isinstance(snapshot, BaseSnapshot):
-        raise TypeError(f"an update must return a snapshot, not {snapshot!r}; the rows taken were {', '.join(rows)}")
+        told = f"an update must return a snapshot, not {snapshot!r}; the rows taken were {', '.join(rows)}"
+        raise TypeError(told) from cause
 
 
 def _blame(error: Exception) -> None:
@@ -235,10 +236,7 @@ def _blame(error: Exception) -> None:
         return
     if isinstance(who, tuple):
         if who:
-            try:
-                _made(seen, who[:-1])
-            except TypeError as wrong:
-                raise wrong from error
+            _made(seen, who[:-1], error)
         who = f"the guard or the update of {who[-1]}" if who else "hear"
     note = f"raised by {who}; nothing has changed"
     with suppress(Exception):  # one that takes no note is raised as it is

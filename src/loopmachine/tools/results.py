@@ -51,7 +51,7 @@ def error_text(error: BaseException, style: str | Callable[[Any], str], max_char
 
 def fitted(text: str, max_chars: int) -> str:
     """Text that UTF-8 can carry, of at most ``max_chars`` characters."""
-    text = text if text.isascii() else printable(text)
+    text = printable(text)
     return text if len(text) <= max_chars else _cut([text], max_chars)[0]
 
 

@@ -23,7 +23,6 @@ from loopmachine.wire.fields import (
     count,
     dollars,
     filled,
-    json_text,
     kind_of,
     model_name,
     optional,
@@ -85,13 +84,13 @@ class Plain(Wire):
 
     def decode(self, reply: object, calls: Callable[[tuple[Asked, ...]], tuple[Call, ...]] = as_asked) -> Turn:
         """The turn that a reply brings. The commonest reply, one call and nothing beside it, is read in one go."""
+        asked: tuple[Asked, ...] = ()
         try:
-            if type(reply) is not dict or reply.keys() != _ONE_CALL or reply["kind"] != "call":
-                return super().decode(reply, calls)
-            asked = filled(reply["id"], "id"), filled(reply["name"], "name"), _arguments(reply["arguments"])
+            if type(reply) is dict and reply.keys() == _ONE_CALL and reply["kind"] == "call":
+                asked = (_call(reply),)
         except Exception:  # the long way says what is wrong
-            return super().decode(reply, calls)
-        return Turn("", calls((asked,)), wire=self.name)
+            asked = ()
+        return Turn("", calls(asked), wire=self.name) if asked else super().decode(reply, calls)
 
     def _body(self, reply: object) -> Mapping[str, Any]:
         if isinstance(reply, MAPPING):
@@ -156,8 +155,6 @@ def _call(call: Mapping[str, Any]) -> Asked:
 
 
 def _arguments(told: object) -> str:
-    if type(told) is dict:  # the long way would not say it otherwise
-        return shallow(json_text(told, "arguments"), "arguments")
     written = arguments(told, "arguments")
     return written if isinstance(told, str) else shallow(written, "arguments")
 
